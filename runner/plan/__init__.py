@@ -1,0 +1,1 @@
+"""What will be done: conditions expanded, arguments rendered, rounds counted."""

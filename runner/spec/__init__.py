@@ -1,0 +1,1 @@
+"""What the author wrote: the YAML language, its errors and its schema."""
