@@ -1,0 +1,116 @@
+"""Waiting until an engine really answers."""
+
+import asyncio
+import json
+
+import httpx
+
+from runner.engine import metrics
+from runner.engine.log import read_log
+from runner.engine.verdict import Verdict
+from runner.execution.context import Context
+from runner.execution.requests import Place, request_done
+from runner.load.closed_loop import Load, closed_loop
+from runner.load.reading import Judged, judge_exchange
+from runner.plan.model import Arm, Launch, encode_body
+from runner.record.events import EngineReady
+from runner.sample.scrape import scrape
+from runner.target.base import RunningEngine, TargetError
+
+_POLL = 0.05
+_LAST_WORDS = 12
+
+
+class Stopped(Exception):
+    """The run was told to stop while this step was waiting."""
+
+
+async def wait_ready(context: Context, launch: Launch, arm: Arm, engine: RunningEngine) -> str:
+    """Wait for a real one-token completion under the wanted model name; returns the engine's identity.
+
+    Raises TargetError when the process ends, refuses the request, or takes too long; Stopped when the run is
+    told to stop. `/health` is not asked: it answers before the model can.
+    """
+    started = context.clock.now()
+    body = {**context.plan.body(arm, context.plan.phases[0].prompts[0], stream=False), "max_tokens": 1}
+    body_name = context.body_seen("readiness", body)
+    judged = await _first_completion(context, engine, encode_body(body), str(body["model"]), started)
+    identity = await _identity(context, engine)
+    place = Place(launch, "start", 1, 0, identity)
+    context.emit(request_done(context, place, "probe", judged, body_name))
+    version, models = await _names(engine.endpoint)
+    context.emit(
+        EngineReady(
+            arm=launch.arm,
+            replicate=launch.replicate,
+            engine=identity,
+            seconds=round((context.clock.now() - started) / 1e9, 3),
+            version=version,
+            models=models,
+        )
+    )
+    return identity
+
+
+async def _first_completion(
+    context: Context, engine: RunningEngine, body: bytes, model: str, started: int
+) -> Judged:
+    limit = context.plan.limits.startup_seconds
+    deadline = started + int(limit * 1e9)
+    index = 0
+    while not context.stop.is_set():
+        code = engine.exit_code()
+        if code is not None:
+            raise TargetError(f"the engine ended with exit code {code} while starting", last_words(engine))
+        remaining = (deadline - context.clock.now()) / 1e9
+        load = Load(engine.endpoint, [body], 1, max(remaining, 0.1), index)
+        [done] = await closed_loop(load, clock=context.clock, stop=context.stop)
+        judged = judge_exchange(done, model=model, stream=False)
+        if judged.verdict is Verdict.OK:
+            return judged
+        found = f"{judged.verdict}: {judged.detail}"
+        if done.status is not None and 400 <= done.status < 500 and done.status != 429:
+            raise TargetError(f"the engine refuses a one-token request: {found}", last_words(engine))
+        if judged.verdict is Verdict.WRONG_MODEL:
+            raise TargetError(f"another model answers: {found}", last_words(engine))
+        if context.clock.now() > deadline:
+            raise TargetError(
+                f"no completion within {limit:g} s of the start; last {found}", last_words(engine)
+            )
+        index += 1
+        await asyncio.sleep(_POLL)
+    raise Stopped
+
+
+def last_words(engine: RunningEngine) -> list[str]:
+    """The engine's own words for what went wrong: its error lines, else its last lines."""
+    lines = [line.rstrip("\r") for line in engine.log() if line.strip()]
+    errors = list(read_log(lines).errors)
+    return (errors or lines)[-_LAST_WORDS:]
+
+
+async def _identity(context: Context, engine: RunningEngine) -> str:
+    async with httpx.AsyncClient(trust_env=False) as client:
+        seen = await scrape(client, engine.endpoint, context.clock)
+    started = seen.exposition.total(metrics.PROCESS_START) if seen.exposition is not None else None
+    return f"{engine.identity}, start {started:.2f}" if started is not None else engine.identity
+
+
+async def _names(endpoint: str) -> tuple[str | None, list[str]]:
+    """The engine's version and the models it serves, as far as it says."""
+    async with httpx.AsyncClient(trust_env=False, timeout=10.0) as client:
+        version = await _json(client, endpoint + "/version")
+        models = await _json(client, endpoint + "/v1/models")
+    stated = version.get("version")
+    data = models.get("data")
+    names = [str(item.get("id")) for item in data if isinstance(item, dict)] if isinstance(data, list) else []
+    return (str(stated) if stated is not None else None), names
+
+
+async def _json(client: httpx.AsyncClient, url: str) -> dict[str, object]:
+    try:
+        response = await client.get(url)
+        value = response.json() if response.status_code == 200 else None
+    except (httpx.HTTPError, json.JSONDecodeError, UnicodeDecodeError):
+        return {}
+    return value if isinstance(value, dict) else {}

@@ -1,0 +1,97 @@
+"""Judged exchanges as events and raw artifacts."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from runner.execution.context import Context
+from runner.load.reading import Judged
+from runner.plan.model import Launch
+from runner.record.events import RequestDone
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where in the run something happened: the launch, the cell, the round, and the engine that answered."""
+
+    launch: Launch
+    phase: str
+    concurrency: int
+    round: int
+    engine: str
+
+    @property
+    def fields(self) -> dict[str, str | int]:
+        """The fields that every event of a round carries."""
+        return {
+            "arm": self.launch.arm,
+            "replicate": self.launch.replicate,
+            "phase": self.phase,
+            "concurrency": self.concurrency,
+            "round": self.round,
+            "engine": self.engine,
+        }
+
+    @property
+    def folder(self) -> str:
+        """The artifact folder of this launch."""
+        return launch_folder(self.launch)
+
+    @property
+    def stem(self) -> str:
+        """How this round's artifacts begin."""
+        return f"{self.phase}-c{self.concurrency}-r{self.round}"
+
+
+def launch_folder(launch: Launch) -> str:
+    """The artifact folder of one engine process."""
+    return f"{launch.arm}-{launch.replicate}"
+
+
+def keep_responses(context: Context, place: Place, judged: Sequence[Judged]) -> None:
+    """Append the raw answers, with their stamps, to the round's artifact. Bytes that are not UTF-8 survive as
+    lone surrogates."""
+    with context.artifact(place.folder, f"{place.stem}-responses.jsonl").open("a", encoding="ascii") as file:
+        for one in judged:
+            done = one.exchange
+            line = {
+                "index": done.index,
+                "status": done.status,
+                "content_type": done.content_type,
+                "chunks": [[at, chunk.decode("utf-8", "surrogateescape")] for at, chunk in done.chunks],
+            }
+            file.write(json.dumps(line) + "\n")
+
+
+def request_done(context: Context, place: Place, role: str, judged: Judged, body_name: str) -> RequestDone:
+    """The event of one request; its output is journaled on the way if it is new."""
+    done, reply = judged.exchange, judged.reply
+    usage = reply.usage if reply is not None else None
+    return RequestDone.model_validate(
+        {
+            **place.fields,
+            "index": done.index,
+            "role": role,
+            "body_id": body_name,
+            "planned_ns": done.planned_ns,
+            "sent_ns": done.sent_ns,
+            "first_byte_ns": done.first_byte_ns,
+            "first_token_ns": reply.first_token_ns if reply is not None else None,
+            "last_byte_ns": done.last_byte_ns,
+            "verdict": judged.verdict.value,
+            "detail": judged.detail,
+            "status": done.status,
+            "finish_reason": reply.finish_reason if reply is not None else None,
+            "prompt_tokens": usage.prompt if usage is not None else None,
+            "completion_tokens": usage.completion if usage is not None else None,
+            "output_id": context.output_seen(reply),
+        }
+    )
+
+
+def duration_s(judged: Judged) -> float | None:
+    """Seconds from sending to the last byte, None when one of them never was."""
+    done = judged.exchange
+    if done.sent_ns is None or done.last_byte_ns is None:
+        return None
+    return (done.last_byte_ns - done.sent_ns) / 1e9

@@ -1,0 +1,163 @@
+"""One round: scrape, load with sampling, wait until the engine is idle, scrape."""
+
+import asyncio
+import contextlib
+from collections.abc import Callable
+
+import httpx
+
+from runner.engine import metrics
+from runner.engine.exposition import Exposition, delta
+from runner.engine.verdict import Verdict
+from runner.execution.context import Context
+from runner.execution.requests import Place, duration_s, keep_responses, request_done
+from runner.load.closed_loop import InFlight, Load, closed_loop
+from runner.load.reading import Judged, judge_exchange
+from runner.plan.model import Arm, PlannedPhase, encode_body
+from runner.record.events import RoundFinished, RoundStarted, Sampled, Scraped
+from runner.sample.gauges import Sampler, sampling_interval
+from runner.sample.scrape import Idle, Scrape, wait_idle
+from runner.target.base import RunningEngine
+
+
+class RoundRunner:
+    """Runs the rounds of one phase on one engine."""
+
+    def __init__(self, context: Context, arm: Arm, phase: PlannedPhase, engine: RunningEngine) -> None:
+        self._context, self._arm, self._phase, self._engine = context, arm, phase, engine
+        bodies = [(name, context.plan.body(arm, name, stream=phase.stream)) for name in phase.prompts]
+        self._body_ids = [context.body_seen(name, body) for name, body in bodies]
+        self._encoded = [encode_body(body) for _, body in bodies]
+        self._model = str(bodies[0][1]["model"])
+
+    async def run(self, place: Place, latency: float | None) -> float | None:
+        """One round; `latency` is the latest known time of one request in seconds, and so is what returns."""
+        context, phase = self._context, self._phase
+        interval = sampling_interval(
+            context.plan.sampling_interval,
+            latency=latency,
+            requests=phase.requests,
+            concurrency=place.concurrency,
+        )
+        context.emit(RoundStarted(**_round(place), requests=phase.requests, sampling_interval=interval))
+        async with httpx.AsyncClient(trust_env=False) as client:
+            warm: list[Judged] = []
+            if not phase.warm_up_counted:
+                warm = await self._send(place, phase.warm_up, 1, 0)
+            before = await self._idle(client, lambda _: None)
+            self._scraped(place, "before", before.scrape)
+            if phase.warm_up_counted:
+                warm = await self._send(place, phase.warm_up, 1, 0)
+            sampler = Sampler(self._engine.endpoint, interval, context.clock)
+            sampling = asyncio.create_task(sampler.run())
+            try:
+                measured = await self._send(
+                    place, phase.requests, place.concurrency, phase.warm_up, listen=context.in_flight
+                )
+            finally:
+                sampling.cancel()
+                with contextlib.suppress(asyncio.CancelledError):
+                    await sampling
+            counted = [*(warm if phase.warm_up_counted else []), *measured]
+            after = await self._idle(client, _unfinished(before.scrape, counted))
+            self._scraped(place, "after", after.scrape)
+        self._record(place, warm, measured, sampler)
+        complete = not context.stop.is_set() and len(measured) == phase.requests
+        context.emit(
+            RoundFinished(
+                **_round(place), idle=after.reason is None, idle_reason=after.reason, complete=complete
+            )
+        )
+        known = [seconds for one in [*warm, *measured] if (seconds := duration_s(one)) is not None]
+        return min(known, default=latency)
+
+    async def _send(
+        self,
+        place: Place,
+        count: int,
+        concurrency: int,
+        first_index: int,
+        listen: Callable[[InFlight], None] = lambda _: None,
+    ) -> list[Judged]:
+        bodies = [self._encoded[self._prompt(index)] for index in range(first_index, first_index + count)]
+        if not bodies:
+            return []
+        timeout = self._context.plan.limits.request_timeout_seconds
+        load = Load(self._engine.endpoint, bodies, concurrency, timeout, first_index)
+        done = await closed_loop(load, clock=self._context.clock, stop=self._context.stop, listen=listen)
+        return [judge_exchange(one, model=self._model, stream=self._phase.stream) for one in done]
+
+    def _prompt(self, index: int) -> int:
+        return index % len(self._encoded)
+
+    async def _idle(self, client: httpx.AsyncClient, finished: Callable[[Exposition], str | None]) -> Idle:
+        return await wait_idle(
+            client,
+            self._engine.endpoint,
+            self._context.clock,
+            timeout=self._context.plan.limits.idle_seconds,
+            finished=finished,
+            alive=lambda: self._engine.exit_code() is None,
+            stop=self._context.stop,
+        )
+
+    def _scraped(self, place: Place, moment: str, scrape: Scrape) -> None:
+        name, series = self._context.keep_scrape(scrape, place.folder, f"{place.stem}-{moment}.prom")
+        self._context.emit(
+            Scraped.model_validate(
+                {
+                    **place.fields,
+                    "moment": moment,
+                    "at_ns": scrape.at_ns,
+                    "artifact": name,
+                    "series": series,
+                    "error": scrape.error,
+                }
+            )
+        )
+
+    def _record(self, place: Place, warm: list[Judged], measured: list[Judged], sampler: Sampler) -> None:
+        context = self._context
+        keep_responses(context, place, [*warm, *measured])
+        context.keep_samples(sampler.raw(), place.folder, f"{place.stem}-samples.jsonl.gz")
+        excluded = self._phase.excluded.get(self._arm.id, 0)
+        for one in warm:
+            context.emit(request_done(context, place, "warm-up", one, self._body_id(one)))
+        for one in measured:
+            number = one.exchange.index - self._phase.warm_up
+            role = "excluded" if place.round == 1 and number < excluded else "measured"
+            context.emit(request_done(context, place, role, one, self._body_id(one)))
+        for sample in sampler.read():
+            context.emit(
+                Sampled(
+                    **_round(place),
+                    at_ns=sample.at_ns,
+                    running=sample.running,
+                    waiting=sample.waiting,
+                    waiting_by_reason=sample.waiting_by_reason,
+                    kv_cache_usage=sample.kv_cache_usage,
+                    error=sample.error,
+                )
+            )
+
+    def _body_id(self, one: Judged) -> str:
+        return self._body_ids[self._prompt(one.exchange.index)]
+
+
+def _round(place: Place) -> dict[str, object]:
+    return dict(place.fields)
+
+
+def _unfinished(before: Scrape, counted: list[Judged]) -> Callable[[Exposition], str | None]:
+    """What is still missing until the engine has finished every request that was answered."""
+    answered = sum(one.verdict is Verdict.OK for one in counted)
+
+    def missing(now: Exposition) -> str | None:
+        if before.exposition is None:
+            return None
+        finished = delta(before.exposition, now, metrics.REQUEST_SUCCESS)
+        if finished.value is None or finished.value >= answered:
+            return None
+        return f"finished {finished.value:g} of {answered} requests"
+
+    return missing

@@ -1,0 +1,92 @@
+"""A whole run: launch after launch, until the plan is done, something forbids to go on, or a signal comes."""
+
+from runner.execution.context import Context
+from runner.execution.proof import prove
+from runner.execution.readiness import Stopped, last_words, wait_ready
+from runner.execution.requests import Place, launch_folder
+from runner.execution.rounds import RoundRunner
+from runner.plan.model import Arm, Launch
+from runner.record.events import EngineFailed, EngineLaunched, EngineStopped, LaunchStarted, Refused
+from runner.target.base import RunningEngine, Target, TargetError
+
+
+async def execute(context: Context, target: Target) -> None:
+    """Carry the plan out. What goes wrong with an engine becomes an event; an engine is always stopped.
+
+    A condition that does not start, or is not in force, ends the run: without it there is no comparison, and
+    a GPU's time is not spent on half of one. An engine that dies under load ends its own launch only.
+    """
+    for launch in context.plan.launches:
+        if context.stop.is_set() or not await _launch(context, target, launch):
+            return
+
+
+async def _launch(context: Context, target: Target, launch: Launch) -> bool:
+    """Whether the run may go on."""
+    arm = context.plan.arm(launch.arm)
+    context.emit(LaunchStarted(arm=launch.arm, replicate=launch.replicate))
+    log = context.artifact(launch_folder(launch), "engine.log")
+    try:
+        engine = await target.launch(context.plan.model, arm, log)
+    except TargetError as error:
+        _failed(context, launch, "start", error)
+        return False
+    try:
+        context.emit(
+            EngineLaunched(
+                arm=launch.arm,
+                replicate=launch.replicate,
+                command=engine.command,
+                env=engine.env,
+                endpoint=engine.endpoint,
+                log=log.relative_to(context.directory).as_posix(),
+            )
+        )
+        return await _measure(context, launch, arm, engine)
+    except TargetError as error:
+        _failed(context, launch, "start", error)
+        return False
+    except Stopped:
+        return False
+    finally:
+        how = await engine.stop()
+        context.emit(
+            EngineStopped(arm=launch.arm, replicate=launch.replicate, how=how, exit_code=engine.exit_code())
+        )
+
+
+async def _measure(context: Context, launch: Launch, arm: Arm, engine: RunningEngine) -> bool:
+    identity = await wait_ready(context, launch, arm, engine)
+    proved = await prove(context, launch, arm, engine, identity)
+    if proved.reasons:
+        context.emit(Refused(arm=launch.arm, replicate=launch.replicate, reasons=proved.reasons))
+        return False
+    latency = proved.latency
+    for phase in context.plan.phases:
+        rounds = RoundRunner(context, arm, phase, engine)
+        for concurrency in phase.concurrency:
+            for number in range(1, phase.rounds + 1):
+                if context.stop.is_set():
+                    return False
+                place = Place(launch, phase.name, concurrency, number, identity)
+                latency = await rounds.run(place, latency)
+                code = engine.exit_code()
+                if code is not None:
+                    reason = f"the engine ended with exit code {code} during {place.stem}"
+                    _failed(context, launch, "run", TargetError(reason, last_words(engine)))
+                    return True
+    return True
+
+
+def _failed(context: Context, launch: Launch, stage: str, error: TargetError) -> None:
+    context.emit(
+        EngineFailed.model_validate(
+            {
+                "arm": launch.arm,
+                "replicate": launch.replicate,
+                "stage": stage,
+                "reason": str(error),
+                "words": error.words,
+            }
+        )
+    )

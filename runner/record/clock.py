@@ -1,0 +1,14 @@
+"""One monotonic clock for all stamps of a run."""
+
+import time
+
+
+class RunClock:
+    """Nanoseconds since the run started. An adjustment of the wall clock does not move it."""
+
+    def __init__(self) -> None:
+        self._origin = time.monotonic_ns()
+
+    def now(self) -> int:
+        """Nanoseconds since the start of the run."""
+        return time.monotonic_ns() - self._origin

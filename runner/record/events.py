@@ -1,0 +1,269 @@
+"""The events of a run. The journal is a list of them; the terminal and the reports only listen.
+
+Times named `*_ns` are nanoseconds of one monotonic clock, counted from the start of the run. A field that is
+None was not seen: never zero.
+"""
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
+
+
+class _Event(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class OfLaunch(_Event):
+    """What belongs to one engine process: the condition's arm and its replicate."""
+
+    arm: str
+    replicate: int
+
+
+class OfRound(OfLaunch):
+    """What belongs to one round of one cell, on one engine process.
+
+    `engine` is that process's identity: what a restart would change (process start, Pod UID).
+    """
+
+    phase: str
+    concurrency: int
+    round: int
+    engine: str
+
+
+class RunStarted(_Event):
+    event: Literal["run-started"] = "run-started"
+    run: str
+    started_at: str
+    runner_version: str
+    target: str
+    simulated: bool
+    target_settings: dict[str, Any]
+    host: dict[str, str]
+
+
+class LaunchStarted(OfLaunch):
+    event: Literal["launch-started"] = "launch-started"
+
+
+class EngineLaunched(OfLaunch):
+    """The process exists; `command` is what was started and `log` the artifact that its output goes to."""
+
+    event: Literal["engine-launched"] = "engine-launched"
+    command: list[str]
+    env: dict[str, str]
+    endpoint: str
+    log: str
+
+
+class EngineReady(OfLaunch):
+    """A one-token completion came back under the wanted model name."""
+
+    event: Literal["engine-ready"] = "engine-ready"
+    engine: str
+    seconds: float
+    version: str | None
+    models: list[str]
+
+
+class EngineFailed(OfLaunch):
+    """The engine did not start, or died. `words` are its own last lines."""
+
+    event: Literal["engine-failed"] = "engine-failed"
+    stage: Literal["start", "run"]
+    reason: str
+    words: list[str]
+
+
+class ArgumentFound(_Event):
+    """One line of the wanted/found table. `verdict` is the vocabulary of `engine.evidence.InForce`."""
+
+    name: str
+    wanted: Any
+    parsed: Any
+    configured: Any
+    verdict: str
+    reason: str
+    quote: str | None
+
+
+class FeatureFound(_Event):
+    """What the engine does besides its arguments, with the log line that says so."""
+
+    value: str | int | list[str] | None
+    quote: str | None
+    source: str | None
+
+
+class Speculation(_Event):
+    """Speculative decoding as the engine configured it, and the lines that say so."""
+
+    method: str | None
+    model: str | None
+    tokens: int | None
+
+
+class EvidenceRead(OfLaunch):
+    """What the log and the metrics say about the condition, before any load."""
+
+    event: Literal["evidence-read"] = "evidence-read"
+    version: str | None
+    arguments: list[ArgumentFound]
+    parsed: dict[str, Any] | None
+    features: dict[str, FeatureFound]
+    speculation: Speculation | None
+    quotes: dict[str, str]
+
+
+class CountersProved(OfLaunch):
+    """Whether the setting's counters moved over one whole request of the experiment.
+
+    `state`: moved, flat, absent or reset, as `engine.evidence.CountersMoved`; `must_move` is True where any
+    tokenizer would have drafted, None where that cannot be known; `verdict` is in-force, ignored or unknown.
+    """
+
+    event: Literal["counters-proved"] = "counters-proved"
+    state: str
+    must_move: bool | None
+    verdict: str
+    detail: str
+
+
+class Refused(OfLaunch):
+    """A setting is not in force: nothing was measured under this condition."""
+
+    event: Literal["refused"] = "refused"
+    reasons: list[str]
+
+
+class BodySeen(_Event):
+    """A request body, journaled once; requests name it by its id."""
+
+    event: Literal["body"] = "body"
+    body_id: str
+    prompt: str
+    body: dict[str, Any]
+
+
+class OutputSeen(_Event):
+    """A distinct output, journaled once; requests name it by its id."""
+
+    event: Literal["output"] = "output"
+    output_id: str
+    text: str
+    reasoning: str
+    token_ids: list[int] | None
+
+
+class RoundStarted(OfRound):
+    event: Literal["round-started"] = "round-started"
+    requests: int
+    sampling_interval: float
+
+
+class Scraped(OfRound):
+    """The engine's metrics at one moment; `series` as `engine.exposition.to_json`, or None with the error."""
+
+    event: Literal["scraped"] = "scraped"
+    moment: Literal["before", "after"]
+    at_ns: int
+    artifact: str
+    series: dict[str, float] | None
+    error: str | None
+
+
+class RequestDone(OfRound):
+    """One request, whatever became of it. Only `ok` ones enter statistics.
+
+    `role`: probe (readiness), proof, warm-up, excluded or measured. `planned_ns` is when its slot was free.
+    """
+
+    event: Literal["request"] = "request"
+    index: int
+    role: Literal["probe", "proof", "warm-up", "excluded", "measured"]
+    body_id: str
+    planned_ns: int
+    sent_ns: int | None
+    first_byte_ns: int | None
+    first_token_ns: int | None
+    last_byte_ns: int | None
+    verdict: str
+    detail: str
+    status: int | None
+    finish_reason: str | None
+    prompt_tokens: int | None
+    completion_tokens: int | None
+    output_id: str | None
+
+
+class Sampled(OfRound):
+    """Gauges read while load ran; `error` says why a sample has none."""
+
+    event: Literal["sampled"] = "sampled"
+    at_ns: int
+    running: float | None
+    waiting: float | None
+    waiting_by_reason: dict[str, float] | None
+    kv_cache_usage: float | None
+    gpu_utilization: float | None = None
+    gpu_memory_mib: float | None = None
+    error: str | None = None
+
+
+class RoundFinished(OfRound):
+    """The round is over. `idle` is whether running = waiting = 0 and finished = sent was reached, else why not."""
+
+    event: Literal["round-finished"] = "round-finished"
+    idle: bool
+    idle_reason: str | None
+    complete: bool
+
+
+class EngineStopped(OfLaunch):
+    event: Literal["engine-stopped"] = "engine-stopped"
+    how: str
+    exit_code: int | None
+
+
+class Interrupted(_Event):
+    event: Literal["interrupted"] = "interrupted"
+    signal: str
+
+
+class RunnerFailed(_Event):
+    """An error of the runner itself: what is recorded up to here stands, the rest is missing."""
+
+    event: Literal["runner-failed"] = "runner-failed"
+    error: str
+
+
+class RunFinished(_Event):
+    event: Literal["run-finished"] = "run-finished"
+    seconds: float
+
+
+Event = (
+    RunStarted
+    | LaunchStarted
+    | EngineLaunched
+    | EngineReady
+    | EngineFailed
+    | EvidenceRead
+    | CountersProved
+    | Refused
+    | BodySeen
+    | OutputSeen
+    | RoundStarted
+    | Scraped
+    | RequestDone
+    | Sampled
+    | RoundFinished
+    | EngineStopped
+    | Interrupted
+    | RunnerFailed
+    | RunFinished
+)
+
+EVENT: TypeAdapter[Event] = TypeAdapter(Annotated[Event, Field(discriminator="event")])
+"""Reads one event from a journal line."""

@@ -1,0 +1,62 @@
+"""The journal: one JSON object per event, each flushed before the run goes on."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from pydantic import ValidationError
+
+from runner.record.events import EVENT, Event
+
+
+class JournalError(Exception):
+    """A journal that cannot be read; the text names the line."""
+
+
+class JournalWriter:
+    """Listens to a run's events and appends each to the file."""
+
+    def __init__(self, path: Path) -> None:
+        self._file = path.open("x", encoding="utf-8", newline="\n")
+        self._number = 0
+
+    def __call__(self, event: Event) -> None:
+        """Write one event; it is on its way to the disk when this returns."""
+        line = {"n": self._number, **event.model_dump(mode="json")}
+        self._file.write(json.dumps(line, ensure_ascii=False, separators=(",", ":")) + "\n")
+        self._file.flush()
+        self._number += 1
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._file.close()
+
+
+def read_journal(path: Path) -> Iterator[Event]:
+    """The events in order.
+
+    A last line without its newline was cut by a crash and is passed over; anything else that is not an event,
+    and a gap in the numbering, raises JournalError.
+    """
+    try:
+        text = path.read_bytes()
+    except OSError as error:
+        raise JournalError(f"{path} cannot be read: {error.strerror}") from None
+    lines = text.split(b"\n")
+    for number, line in enumerate(lines[:-1]):
+        try:
+            value = json.loads(line)
+            stated = value.pop("n")
+            event = EVENT.validate_python(value)
+        except (ValueError, KeyError, TypeError, AttributeError, ValidationError) as error:
+            first = str(error).splitlines()[0]
+            raise JournalError(f"{path}:{number + 1}: not an event of this journal: {first}") from None
+        if stated != number:
+            raise JournalError(f"{path}:{number + 1}: event {stated} where event {number} was expected")
+        yield event

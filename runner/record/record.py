@@ -1,0 +1,190 @@
+"""A run as its journal tells it: the one input of analysis, checks and report."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from runner.engine.exposition import Exposition, from_json
+from runner.plan.model import Plan
+from runner.record import events
+from runner.record.directory import JOURNAL, PLAN
+from runner.record.journal import JournalError, read_journal
+
+
+@dataclass
+class Round:
+    """One round of one cell on one engine process."""
+
+    arm: str
+    replicate: int
+    phase: str
+    concurrency: int
+    number: int
+    before: Exposition | None = None
+    after: Exposition | None = None
+    scrape_errors: list[str] = field(default_factory=list)
+    requests: list[events.RequestDone] = field(default_factory=list)
+    samples: list[events.Sampled] = field(default_factory=list)
+    engines: set[str] = field(default_factory=set)
+    finished: events.RoundFinished | None = None
+
+    def of_role(self, *roles: str) -> list[events.RequestDone]:
+        """The requests of some roles, in the order they were planned."""
+        return sorted((r for r in self.requests if r.role in roles), key=lambda r: r.index)
+
+    @property
+    def ok(self) -> list[events.RequestDone]:
+        """The measured requests that count."""
+        return [request for request in self.of_role("measured") if request.verdict == "ok"]
+
+
+@dataclass
+class EngineRun:
+    """One engine process: an arm's replicate, from start to stop."""
+
+    arm: str
+    replicate: int
+    launched: events.EngineLaunched | None = None
+    ready: events.EngineReady | None = None
+    evidence: events.EvidenceRead | None = None
+    proof: events.CountersProved | None = None
+    refused: events.Refused | None = None
+    failed: events.EngineFailed | None = None
+    stopped: events.EngineStopped | None = None
+    rounds: list[Round] = field(default_factory=list)
+
+
+@dataclass
+class Record:
+    """Everything a report may use."""
+
+    plan: Plan
+    started: events.RunStarted
+    engines: list[EngineRun]
+    bodies: dict[str, events.BodySeen]
+    outputs: dict[str, events.OutputSeen]
+    interrupted: events.Interrupted | None
+    runner_failed: events.RunnerFailed | None
+    finished: events.RunFinished | None
+
+    def of_arm(self, arm: str) -> list[EngineRun]:
+        """The engine processes of an arm, by replicate."""
+        return [engine for engine in self.engines if engine.arm == arm]
+
+    def rounds(self, arm: str, phase: str, concurrency: int) -> list[Round]:
+        """A cell's rounds, over all replicates, in order."""
+        return [
+            round_
+            for engine in self.of_arm(arm)
+            for round_ in engine.rounds
+            if round_.phase == phase and round_.concurrency == concurrency
+        ]
+
+    def all_rounds(self) -> Iterator[Round]:
+        """Every round of the run."""
+        for engine in self.engines:
+            yield from engine.rounds
+
+
+def read_record(directory: Path) -> Record:
+    """The record in a run directory. Raises JournalError."""
+    path = directory / PLAN
+    try:
+        plan = Plan.model_validate_json(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise JournalError(
+            f"{path} cannot be read: {error.strerror}; is {directory} a run directory?"
+        ) from None
+    except ValidationError as error:
+        raise JournalError(f"{path} is not a plan of this version: {error.errors()[0]['msg']}") from None
+    return build_record(plan, read_journal(directory / JOURNAL))
+
+
+def build_record(plan: Plan, journal: Iterable[events.Event]) -> Record:
+    """Fold the events into a record. Raises JournalError where the journal has no beginning."""
+    builder: _Builder | None = None
+    for event in journal:
+        if isinstance(event, events.RunStarted):
+            builder = _Builder(Record(plan, event, [], {}, {}, None, None, None))
+        elif builder is None:
+            raise JournalError("the journal does not begin with run-started")
+        else:
+            builder.add(event)
+    if builder is None:
+        raise JournalError("the journal is empty")
+    return builder.record
+
+
+class _Builder:
+    def __init__(self, record: Record) -> None:
+        self.record = record
+
+    def add(self, event: events.Event) -> None:
+        record = self.record
+        match event:
+            case events.LaunchStarted():
+                record.engines.append(EngineRun(event.arm, event.replicate))
+            case events.EngineLaunched():
+                self._engine(event).launched = event
+            case events.EngineReady():
+                self._engine(event).ready = event
+            case events.EvidenceRead():
+                self._engine(event).evidence = event
+            case events.CountersProved():
+                self._engine(event).proof = event
+            case events.Refused():
+                self._engine(event).refused = event
+            case events.EngineFailed():
+                self._engine(event).failed = event
+            case events.EngineStopped():
+                self._engine(event).stopped = event
+            case events.BodySeen():
+                record.bodies[event.body_id] = event
+            case events.OutputSeen():
+                record.outputs[event.output_id] = event
+            case events.Interrupted():
+                record.interrupted = event
+            case events.RunnerFailed():
+                record.runner_failed = event
+            case events.RunFinished():
+                record.finished = event
+            case events.RoundStarted() | events.RoundFinished() | events.Scraped() | events.Sampled():
+                self._of_round(event)
+            case events.RequestDone():
+                # Probes and the proof come before any round: they are evidence, not measurements.
+                if event.role not in ("probe", "proof"):
+                    self._of_round(event)
+            case events.RunStarted():
+                raise JournalError("the journal begins twice")
+
+    def _engine(self, event: events.OfLaunch) -> EngineRun:
+        for engine in reversed(self.record.engines):
+            if (engine.arm, engine.replicate) == (event.arm, event.replicate):
+                return engine
+        raise JournalError(f"{event.arm} #{event.replicate} was never started")
+
+    def _of_round(self, event: events.OfRound) -> None:
+        engine = self._engine(event)
+        key = (event.phase, event.concurrency, event.round)
+        round_ = next((r for r in engine.rounds if (r.phase, r.concurrency, r.number) == key), None)
+        if round_ is None:
+            round_ = Round(event.arm, event.replicate, *key)
+            engine.rounds.append(round_)
+        round_.engines.add(event.engine)
+        match event:
+            case events.Scraped():
+                scrape = None if event.series is None else from_json(event.series)
+                if event.error is not None:
+                    round_.scrape_errors.append(f"{event.moment}: {event.error}")
+                if event.moment == "before":
+                    round_.before = scrape
+                else:
+                    round_.after = scrape
+            case events.Sampled():
+                round_.samples.append(event)
+            case events.RequestDone():
+                round_.requests.append(event)
+            case events.RoundFinished():
+                round_.finished = event

@@ -1,0 +1,85 @@
+"""Sampling while load runs: raw texts in the round, values after it."""
+
+import asyncio
+import math
+from dataclasses import dataclass
+
+import httpx
+
+from runner.engine import metrics
+from runner.record.clock import RunClock
+from runner.sample.scrape import RawScrape, read_scrape, scrape_raw
+
+WANTED_SAMPLES = 10
+"""Samples that a cell needs before the last request is sent, so that a median means something."""
+
+_MARGIN = 1.5
+_SHORTEST = 0.02
+"""Seconds. A scrape costs the engine milliseconds of its own time; more often would disturb what is measured."""
+
+
+@dataclass(frozen=True, slots=True)
+class Gauges:
+    """One sample, read. None is absent."""
+
+    at_ns: int
+    running: float | None
+    waiting: float | None
+    waiting_by_reason: dict[str, float] | None
+    kv_cache_usage: float | None
+    error: str | None
+
+
+def sampling_interval(asked: float, *, latency: float | None, requests: int, concurrency: int) -> float:
+    """Seconds between samples: the spec's, shortened so that enough come before the last request is sent.
+
+    With C slots the last of n requests is sent after about n/C - 1 request times; `latency` is the latest known
+    time of one request, which load only lengthens, so the estimate errs towards more samples.
+    """
+    if latency is None:
+        return asked
+    waves = max(math.ceil(requests / concurrency) - 1, 0)
+    enough = latency * waves / (WANTED_SAMPLES * _MARGIN)
+    return min(asked, max(enough, _SHORTEST))
+
+
+class Sampler:
+    """Reads an endpoint at an interval until it is stopped."""
+
+    def __init__(self, endpoint: str, interval: float, clock: RunClock) -> None:
+        self._endpoint, self._interval, self._clock = endpoint, interval, clock
+        self._raw: list[RawScrape] = []
+
+    async def run(self) -> None:
+        """Sample until cancelled; at most one scrape is under way. A slow answer moves the next one back."""
+        async with httpx.AsyncClient(trust_env=False) as client:
+            start = self._clock.now()
+            step = int(self._interval * 1e9)
+            while True:
+                now = self._clock.now()
+                following = start + ((now - start) // step + 1) * step
+                await asyncio.sleep((following - now) / 1e9)
+                self._raw.append(await scrape_raw(client, self._endpoint, self._clock))
+
+    def raw(self) -> list[RawScrape]:
+        """The readings as they came, for the artifact."""
+        return self._raw
+
+    def read(self) -> list[Gauges]:
+        """The readings' values; called after the round."""
+        return [read_gauges(raw) for raw in self._raw]
+
+
+def read_gauges(raw: RawScrape) -> Gauges:
+    """The gauges of one reading."""
+    seen = read_scrape(raw)
+    if seen.exposition is None:
+        return Gauges(raw.at_ns, None, None, None, None, seen.error)
+    return Gauges(
+        at_ns=raw.at_ns,
+        running=seen.exposition.total(metrics.RUNNING),
+        waiting=seen.exposition.total(metrics.WAITING),
+        waiting_by_reason=seen.exposition.by_label(metrics.WAITING_BY_REASON, metrics.REASON_LABEL),
+        kv_cache_usage=seen.exposition.total(metrics.KV_USAGE),
+        error=None,
+    )

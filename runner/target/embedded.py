@@ -1,0 +1,93 @@
+"""The embedded engine: a vLLM-shaped server that computes no model, in a process of its own.
+
+It is started as any server would be, by its command line; nothing of it is imported here.
+"""
+
+import json
+import os
+import socket
+import sys
+from pathlib import Path
+from typing import Any
+
+from runner.plan.model import Arm
+from runner.spec.site import EmbeddedSite
+from runner.target.base import TargetError
+from runner.target.child import Child
+
+_MODULE = "runner.simulator"
+_HOST = "127.0.0.1"
+
+
+class EmbeddedEngine:
+    """One process of the embedded engine."""
+
+    def __init__(self, child: Child, endpoint: str, env: dict[str, str]) -> None:
+        self._child = child
+        self.endpoint = endpoint
+        self.command = child.command
+        self.env = env
+
+    @property
+    def identity(self) -> str:
+        """The process id."""
+        return f"pid {self._child.pid}"
+
+    def exit_code(self) -> int | None:
+        """None while it lives."""
+        return self._child.exit_code()
+
+    def log(self) -> list[str]:
+        """Its output so far."""
+        return self._child.log()
+
+    async def stop(self) -> str:
+        """End it."""
+        return await self._child.stop()
+
+
+class EmbeddedTarget:
+    """Starts embedded engines on free ports of the loopback interface."""
+
+    name = "embedded"
+    simulated = True
+
+    def __init__(self, site: EmbeddedSite) -> None:
+        self._site = site
+
+    def settings(self) -> dict[str, Any]:
+        """Time scale and faults."""
+        return {"time-scale": self._site.time_scale, "faults": self._site.faults}
+
+    async def launch(self, model: str, arm: Arm, log: Path) -> EmbeddedEngine:
+        """Start one. Raises TargetError when the process cannot be created."""
+        port = _free_port()
+        command = [
+            sys.executable,
+            "-m",
+            _MODULE,
+            "serve",
+            model,
+            *arm.argv,
+            "--host",
+            _HOST,
+            "--port",
+            str(port),
+        ]
+        env = {
+            "SIMULATOR_TIME_SCALE": str(self._site.time_scale),
+            "SIMULATOR_FAULTS": json.dumps(self._site.faults),
+            "SIMULATOR_EXIT_WITH_STDIN": "1",
+            **arm.env,
+        }
+        try:
+            child = Child(command, {**os.environ, "PYTHONUNBUFFERED": "1", **env}, log)
+        except (OSError, ValueError) as error:
+            raise TargetError(f"the embedded engine could not be started: {error}") from None
+        return EmbeddedEngine(child, f"http://{_HOST}:{port}", env)
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind((_HOST, 0))
+        return int(probe.getsockname()[1])
