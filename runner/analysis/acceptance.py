@@ -1,0 +1,91 @@
+"""Speculative decoding by its counters: drafts, acceptance, positions."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from runner.analysis.counters import counter_delta
+from runner.analysis.value import Absent, Value, ratio
+from runner.engine import metrics
+from runner.record.record import Round
+
+
+@dataclass(frozen=True, slots=True)
+class Drafting:
+    """Counters summed over rounds: request-steps with a draft, draft tokens, accepted draft tokens."""
+
+    drafts: Value
+    draft_tokens: Value
+    accepted: Value
+
+    @property
+    def rate(self) -> Value:
+        """Acceptance rate: accepted ÷ draft tokens. Absent when nothing was drafted, for 0 ÷ 0 is not 0."""
+        return Absent("no-drafts") if self.draft_tokens == 0 else ratio(self.accepted, self.draft_tokens)
+
+    @property
+    def accepted_per_draft(self) -> Value:
+        """Accepted ÷ drafts; the acceptance length of vLLM's log is one more."""
+        return Absent("no-drafts") if self.drafts == 0 else ratio(self.accepted, self.drafts)
+
+    @property
+    def tokens_per_draft(self) -> Value:
+        """Draft tokens ÷ drafts."""
+        return Absent("no-drafts") if self.drafts == 0 else ratio(self.draft_tokens, self.drafts)
+
+
+def drafting(rounds: Sequence[Round]) -> Drafting:
+    """The three counters' changes, summed over rounds."""
+    return Drafting(
+        drafts=_sum(rounds, metrics.SPEC_DRAFTS),
+        draft_tokens=_sum(rounds, metrics.SPEC_DRAFT_TOKENS),
+        accepted=_sum(rounds, metrics.SPEC_ACCEPTED_TOKENS),
+    )
+
+
+def accepted_per_position(rounds: Sequence[Round]) -> dict[int, Value] | Absent:
+    """Per draft position (0 first), how many drafts had it accepted, summed over rounds.
+
+    A position's counter counts every draft accepted at least that far: the values fall with the position.
+    """
+    positions = {
+        int(value)
+        for round_ in rounds
+        if round_.after is not None
+        for value in round_.after.label_values(metrics.SPEC_ACCEPTED_PER_POS, metrics.POSITION_LABEL)
+    }
+    if not positions:
+        return Absent("series-absent", {"name": metrics.SPEC_ACCEPTED_PER_POS})
+    return {
+        position: _sum(rounds, metrics.SPEC_ACCEPTED_PER_POS, **{metrics.POSITION_LABEL: str(position)})
+        for position in sorted(positions)
+    }
+
+
+def tokens_per_decode_step(rounds: Sequence[Round]) -> Value:
+    """(Δgeneration tokens − Δfirst tokens) ÷ Δdecode steps: the gain of speculation that needs no draft counter
+    and has one meaning in every version (a decode step is one sample of the inter-token histogram)."""
+    generated, first, steps = (
+        _sum(rounds, name) for name in (metrics.GENERATION_TOKENS, metrics.TTFT_COUNT, metrics.ITL_COUNT)
+    )
+    if isinstance(generated, Absent) or isinstance(first, Absent):
+        return generated if isinstance(generated, Absent) else first
+    return ratio(generated - first, steps)
+
+
+def speculates(rounds: Sequence[Round]) -> bool:
+    """Whether the engine exposes draft counters at all: it does not while speculation is off."""
+    return any(
+        round_.after is not None and round_.after.total(metrics.SPEC_DRAFTS) is not None for round_ in rounds
+    )
+
+
+def _sum(rounds: Sequence[Round], name: str, **labels: str) -> Value:
+    if not rounds:
+        return Absent("not-measured")
+    total = 0.0
+    for round_ in rounds:
+        change = counter_delta(round_, name, **labels)
+        if isinstance(change, Absent):
+            return change
+        total += change
+    return total

@@ -1,0 +1,81 @@
+"""A condition against the baseline, at one concurrency."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from runner.analysis.cell import Cell, cell
+from runner.analysis.latency import mean_latency
+from runner.analysis.throughput import throughput
+from runner.analysis.value import Absent, Value, ratio
+from runner.record.record import Record, Round
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Two cells at one concurrency."""
+
+    base: Cell
+    other: Cell
+
+    @property
+    def void(self) -> Absent | None:
+        """Why the two must not be compared."""
+        return self.base.incomplete or self.other.incomplete
+
+    @property
+    def throughput_ratio(self) -> Value:
+        """Mean throughput of the other ÷ the baseline's: above 1 is faster."""
+        return self.void or ratio(self.other.throughput, self.base.throughput)
+
+    @property
+    def latency_ratio(self) -> Value:
+        """Mean latency of the baseline ÷ the other's: above 1 is faster."""
+        return self.void or ratio(self.base.mean_latency, self.other.mean_latency)
+
+    def lowest_ratio(self, metric: str) -> Value:
+        """The smallest speed-up that any pair of samples shows: the other's worst against the baseline's best.
+
+        Samples are single requests at concurrency 1 and rounds above. Above 1 means that the two ranges do not
+        overlap. Absent with fewer than two samples a side: one sample has no range.
+        """
+        return self._extreme(metric, lambda base, other: min(other) / max(base))
+
+    def highest_ratio(self, metric: str) -> Value:
+        """The largest speed-up that any pair of samples shows; below 1 the other is slower beyond any overlap."""
+        return self._extreme(metric, lambda base, other: max(other) / min(base))
+
+    def _extreme(self, metric: str, pick: Callable[[list[float], list[float]], float]) -> Value:
+        if self.void is not None:
+            return self.void
+        base, other = _samples(self.base, metric), _samples(self.other, metric)
+        if isinstance(base, Absent):
+            return base
+        if isinstance(other, Absent):
+            return other
+        fewest = min(len(base), len(other))
+        return pick(base, other) if fewest >= 2 else Absent("one-round", {"n": fewest})
+
+    def round_ratio(self, index: int, metric: Callable[[Round], Value] = throughput) -> Value:
+        """The ratio of the two cells' rounds of one number."""
+        pair = [one.rounds[index] if index < len(one.rounds) else None for one in (self.other, self.base)]
+        if pair[0] is None or pair[1] is None:
+            return Absent("not-measured")
+        return ratio(metric(pair[0]), metric(pair[1]))
+
+
+def comparison(record: Record, arm: str, concurrency: int) -> Comparison:
+    """The arm against the plan's baseline."""
+    return Comparison(cell(record, record.plan.baseline, concurrency), cell(record, arm, concurrency))
+
+
+def _samples(one: Cell, metric: str) -> list[float] | Absent:
+    """Speeds (larger is faster) of a cell, one per sample."""
+    if one.concurrency == 1:
+        return [1 / seconds for seconds in one.latencies if seconds > 0]
+    speeds: list[float] = []
+    for round_ in one.rounds:
+        value = throughput(round_) if metric == "throughput" else ratio(1.0, mean_latency(round_))
+        if isinstance(value, Absent):
+            return value
+        speeds.append(value)
+    return speeds

@@ -1,0 +1,65 @@
+"""The operating point: where more concurrency stops paying."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from runner.analysis.cell import cell, concurrencies
+from runner.analysis.gauges import gauge
+from runner.analysis.value import Absent, Value
+from runner.record.record import Record
+
+MATERIAL_GAIN = 0.10
+"""Throughput must grow by more than this from one grid point to the next to have been worth it."""
+
+
+@dataclass(frozen=True, slots=True)
+class GridPoint:
+    """One concurrency: throughput in requests a second, and the median of waiting requests."""
+
+    concurrency: int
+    throughput: Value
+    waiting: Value
+
+
+@dataclass(frozen=True, slots=True)
+class Knee:
+    """The knee and the first grid point beyond it; or why none was found."""
+
+    concurrency: int
+    beyond: int
+
+
+def find_knee(points: Sequence[GridPoint]) -> Knee | Absent:
+    """The last grid point before throughput stops growing materially or a queue appears (article, section 9-4).
+
+    Absent (`knee-not-reached`) when the last grid point still paid and left no queue: the knee is then above
+    the grid, wherever that is. An unknown throughput ends the search; an unknown queue leaves the decision to
+    the throughput.
+    """
+    ordered = sorted(points, key=lambda point: point.concurrency)
+    for here, following in zip(ordered, ordered[1:], strict=False):
+        if isinstance(here.throughput, Absent):
+            return here.throughput
+        if isinstance(following.throughput, Absent):
+            return following.throughput
+        gain = following.throughput / here.throughput - 1
+        queue = not isinstance(following.waiting, Absent) and following.waiting > 0
+        if gain <= MATERIAL_GAIN or queue:
+            return Knee(here.concurrency, following.concurrency)
+    return Absent("knee-not-reached", {"highest": ordered[-1].concurrency} if ordered else {})
+
+
+def knee(record: Record, arm: str) -> Knee | Absent:
+    """The knee of an arm over the plan's grid."""
+    points = []
+    for level in concurrencies(record):
+        one = cell(record, arm, level)
+        waiting = gauge(one.rounds, lambda sample: sample.waiting)
+        points.append(
+            GridPoint(
+                level,
+                one.incomplete or one.throughput,
+                waiting if isinstance(waiting, Absent) else waiting.median,
+            )
+        )
+    return find_knee(points)

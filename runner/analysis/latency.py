@@ -1,0 +1,43 @@
+"""End-to-end latency: the client's per request, the server's mean per round."""
+
+from statistics import fmean
+
+from runner.analysis.counters import counter_delta
+from runner.analysis.value import Absent, Value, ratio
+from runner.engine import metrics
+from runner.record.record import Round
+
+
+def client_latencies(round_: Round) -> list[float]:
+    """Seconds from sending to the last byte, of each ok measured request, in order."""
+    return [
+        (request.last_byte_ns - request.sent_ns) / 1e9
+        for request in round_.ok
+        if request.last_byte_ns is not None and request.sent_ns is not None
+    ]
+
+
+def client_mean_latency(round_: Round) -> Value:
+    """Mean of the client's latencies, in seconds. Used at concurrency 1, where single times mean something."""
+    if round_.finished is None or not round_.finished.complete:
+        return Absent("interrupted")
+    times = client_latencies(round_)
+    return fmean(times) if times else Absent("no-ok-requests")
+
+
+def server_mean_latency(round_: Round) -> Value:
+    """Δsum ÷ Δcount of the engine's end-to-end latency histogram, in seconds (article, section 7-1).
+
+    The window is from scrape to scrape: it holds the warm-up request where the phase counts it, and any foreign
+    request that fell into it.
+    """
+    return ratio(counter_delta(round_, metrics.E2E_SUM), counter_delta(round_, metrics.E2E_COUNT))
+
+
+def mean_latency(round_: Round) -> Value:
+    """The round's mean latency in seconds: the client's at concurrency 1, the server's above.
+
+    At concurrency 1 the excluded first requests must stay out, and a histogram cannot leave them out; above, the
+    client's own queueing must stay out (article, sections 4-3 and 7-1).
+    """
+    return client_mean_latency(round_) if round_.concurrency == 1 else server_mean_latency(round_)

@@ -1,0 +1,67 @@
+"""The registry: a check is a function of the record and its parameters, registered under an invariant's name."""
+
+import importlib
+import pkgutil
+from collections.abc import Callable, Iterable
+from typing import TypeVar
+
+import runner.checks
+from runner.checks.finding import Finding, Judgement, Result
+from runner.record.record import Record
+from runner.spec.invariants import Invariant, Invariants
+from runner.spec.strict import kebab
+
+Parameters = TypeVar("Parameters", bound=Invariant)
+CheckFunction = Callable[[Record, Parameters], Iterable[Finding]]
+
+CHECKS: dict[str, Callable[[Record, Invariant], Iterable[Finding]]] = {}
+
+
+def check(parameters: type[Parameters]) -> Callable[[CheckFunction[Parameters]], CheckFunction[Parameters]]:
+    """Register a check for the invariant that takes these parameters. Raises ValueError for a second one."""
+    [name] = [
+        field_name
+        for field_name, field in Invariants.model_fields.items()
+        if parameters in (field.annotation, *getattr(field.annotation, "__args__", ()))
+    ]
+
+    def register(function: CheckFunction[Parameters]) -> CheckFunction[Parameters]:
+        if kebab(name) in CHECKS:
+            raise ValueError(f"two checks for {kebab(name)}")
+
+        def judged(record: Record, given: Invariant) -> Iterable[Finding]:
+            assert isinstance(given, parameters)
+            return function(record, given)
+
+        CHECKS[kebab(name)] = judged
+        return function
+
+    return register
+
+
+def load_checks() -> None:
+    """Import every module of this package, so that each registers its check."""
+    for module in pkgutil.iter_modules(runner.checks.__path__):
+        importlib.import_module(f"{runner.checks.__name__}.{module.name}")
+
+
+def run_checks(record: Record) -> list[Result]:
+    """Judge every invariant that the plan asks for, in the order of the language."""
+    load_checks()
+    results = []
+    for field_name, parameters in record.plan.invariants:
+        if parameters is None:
+            continue
+        name = kebab(field_name)
+        findings = tuple(CHECKS[name](record, parameters))
+        if not findings:
+            findings = (Finding(Judgement.INCONCLUSIVE, "nothing-to-judge"),)
+        results.append(
+            Result(
+                name,
+                findings,
+                parameters.model_dump(mode="json", by_alias=True),
+                parameters.allow_inconclusive,
+            )
+        )
+    return results

@@ -1,0 +1,71 @@
+"""What several commands read: the spec, the site file, the target."""
+
+import os
+import sys
+from argparse import ArgumentParser, Namespace
+from dataclasses import dataclass
+from pathlib import Path
+
+from runner.plan.build import build_plan
+from runner.plan.model import Plan
+from runner.spec.load import Spec, load_site, load_spec
+from runner.spec.problem import SpecError
+from runner.spec.site import Site
+from runner.target.choose import UnknownTarget, choose_target
+
+SITE_FILE = Path("site.yaml")
+INVALID = 2
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """A valid spec on a known target. `origin` is who named the target."""
+
+    spec: Spec
+    site: Site
+    plan: Plan
+    target: str
+    origin: str
+
+
+def add_inputs(parser: ArgumentParser) -> None:
+    """The arguments SPEC, --target and --site."""
+    parser.add_argument("spec", type=Path, metavar="SPEC", help="the experiment, a YAML file")
+    parser.add_argument(
+        "--target",
+        metavar="NAME",
+        help="where engines run (default: $RUNNER_TARGET, the site file, embedded)",
+    )
+    parser.add_argument(
+        "--site",
+        type=Path,
+        metavar="FILE",
+        help="what belongs to this place (default: site.yaml, if it is there)",
+    )
+
+
+def read_inputs(options: Namespace) -> Inputs | None:
+    """Everything validated, or None after saying on stderr what is wrong."""
+    problems: list[str] = []
+    site = Site()
+    try:
+        if options.site is not None:
+            site = load_site(options.site)
+        elif SITE_FILE.exists():
+            site = load_site(SITE_FILE)
+    except SpecError as error:
+        problems.append(str(error))
+    target = origin = ""
+    try:
+        target, origin = choose_target(options.target, os.environ, site)
+    except UnknownTarget as error:
+        problems.append(f"run: {error}")
+    try:
+        spec = load_spec(options.spec)
+        plan = build_plan(spec, target)
+    except SpecError as error:
+        problems.append(str(error))
+    if problems:
+        print("\n".join(problems), file=sys.stderr)
+        return None
+    return Inputs(spec, site, plan, target, origin)

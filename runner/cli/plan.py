@@ -1,0 +1,23 @@
+"""`run plan SPEC`: what would be started, sent and checked. Nothing is started."""
+
+from argparse import ArgumentParser
+
+from runner.cli.inputs import INVALID, add_inputs, read_inputs
+from runner.plan.show import show_plan
+
+
+def main(argv: list[str]) -> int:
+    """0, or 2 for an invalid spec."""
+    parser = ArgumentParser(prog="run plan", description="Show what a spec would do, without doing it.")
+    add_inputs(parser)
+    parser.add_argument("--json", action="store_true", help="the whole plan as JSON")
+    options = parser.parse_args(argv)
+    inputs = read_inputs(options)
+    if inputs is None:
+        return INVALID
+    if options.json:
+        print(inputs.plan.model_dump_json(by_alias=True, indent=2))
+    else:
+        print(show_plan(inputs.plan))
+        print(f"target named by: {inputs.origin}")
+    return 0

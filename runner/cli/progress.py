@@ -1,0 +1,88 @@
+"""Progress for people: one moving line on a terminal, plain lines elsewhere. It only listens."""
+
+import sys
+import time
+from typing import TextIO
+
+from runner.load.closed_loop import InFlight
+from runner.plan.model import Plan
+from runner.record import events
+
+
+class Progress:
+    """Says condition, phase, round, requests done and the time left."""
+
+    def __init__(self, plan: Plan, stream: TextIO = sys.stderr) -> None:
+        self._plan, self._stream = plan, stream
+        self._terminal = stream.isatty()
+        self._open = False
+        self._where = ""
+        self._requests = 0
+        self._round_units = 0.0
+        self._units_done = 0.0
+        self._units = sum(
+            phase.rounds * phase.requests / level for phase, level in plan.grid for _ in plan.launches
+        )
+        self._round_started = 0.0
+        self._spent = 0.0
+
+    def __call__(self, event: events.Event) -> None:
+        """Hear an event of the run."""
+        match event:
+            case events.LaunchStarted():
+                self._line(f"{self._label(event)}: starting the engine")
+            case events.EngineReady():
+                self._line(f"{self._label(event)}: ready after {event.seconds:.1f} s")
+            case events.CountersProved():
+                self._line(f"{self._label(event)}: evidence read, counters {event.state}")
+            case events.Refused():
+                self._line(f"{self._label(event)}: not in force: {'; '.join(event.reasons)}")
+            case events.EngineFailed():
+                self._line(f"{self._label(event)}: {event.reason}")
+                for words in event.words:
+                    self._line(f"  | {words}")
+            case events.RoundStarted():
+                self._start(event)
+            case events.RoundFinished():
+                self._finish(event)
+            case events.Interrupted():
+                self._line(f"{event.signal}: sending nothing more; reporting what is complete")
+            case _:
+                pass
+
+    def in_flight(self, seen: InFlight) -> None:
+        """Hear of an answered request; shown on a terminal only."""
+        if self._terminal:
+            share = seen.done / self._requests if self._requests else 0.0
+            spent = self._spent + time.monotonic() - self._round_started
+            done = self._units_done + share * self._round_units
+            left = f", about {spent / done * (self._units - done):.0f} s left" if done else ""
+            self._moving(f"{self._where}: {seen.done}/{self._requests}{left}")
+
+    def _start(self, event: events.RoundStarted) -> None:
+        self._where = f"{self._label(event)} {event.phase} C={event.concurrency} round {event.round}"
+        self._requests = event.requests
+        self._round_units = event.requests / event.concurrency
+        self._round_started = time.monotonic()
+        if self._terminal:
+            self._moving(f"{self._where}: 0/{event.requests}")
+
+    def _finish(self, event: events.RoundFinished) -> None:
+        self._spent += time.monotonic() - self._round_started
+        self._units_done += self._round_units
+        state = "done" if event.complete else "not complete"
+        self._line(f"{self._where}: {self._requests} requests, {state}")
+
+    def _label(self, event: events.OfLaunch) -> str:
+        label = self._plan.arm(event.arm).label
+        return f"{label} #{event.replicate}" if self._plan.replicates > 1 else label
+
+    def _moving(self, text: str) -> None:
+        self._stream.write(f"\r\x1b[K{text}")
+        self._stream.flush()
+        self._open = True
+
+    def _line(self, text: str) -> None:
+        self._stream.write(("\r\x1b[K" if self._open else "") + text + "\n")
+        self._stream.flush()
+        self._open = False

@@ -1,0 +1,48 @@
+"""`run report RUN`: the report again, from the record alone; no engine and no network is touched."""
+
+import sys
+from argparse import ArgumentParser
+from pathlib import Path
+
+from runner.cli.inputs import INVALID
+from runner.record.directory import REPORT
+from runner.record.journal import JournalError
+from runner.report.words import LANGUAGES
+from runner.report.write import make_report, write_report
+
+
+def main(argv: list[str]) -> int:
+    """0 when the report was made, whatever it says; 2 when there is no readable record."""
+    parser = ArgumentParser(
+        prog="run report", description="Make a run's report.md and result.json again, from its record alone."
+    )
+    parser.add_argument("run", type=Path, metavar="RUN", help="a run directory")
+    parser.add_argument(
+        "--language", choices=LANGUAGES, help="another language than the spec's; goes to --output"
+    )
+    parser.add_argument(
+        "--output",
+        metavar="FILE",
+        help="write the Markdown there (- for standard output) and leave RUN alone",
+    )
+    options = parser.parse_args(argv)
+    if options.language and not options.output:
+        parser.error("--language needs --output: the report in RUN stays in the spec's language")
+    try:
+        if options.output is None:
+            write_report(options.run)
+            print(options.run / REPORT)
+            return 0
+        text = make_report(options.run, options.language).report
+        if options.output == "-":
+            sys.stdout.write(text)
+        else:
+            Path(options.output).write_text(text, encoding="utf-8", newline="\n")
+            print(options.output)
+    except JournalError as error:
+        print(f"run report: {error}", file=sys.stderr)
+        return INVALID
+    except OSError as error:
+        print(f"run report: {error.filename}: {error.strerror}", file=sys.stderr)
+        return INVALID
+    return 0

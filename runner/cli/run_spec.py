@@ -1,0 +1,114 @@
+"""`run SPEC`: validate, plan, measure, check, report."""
+
+import asyncio
+import os
+import platform
+import signal
+import sys
+import traceback
+from argparse import ArgumentParser
+from datetime import UTC, datetime
+from pathlib import Path
+
+from runner import __version__
+from runner.cli.inputs import INVALID, Inputs, add_inputs, read_inputs
+from runner.cli.progress import Progress
+from runner.execution.context import Context
+from runner.execution.run import execute
+from runner.record.directory import JOURNAL, PLAN, SPEC, create_run_directory, write_whole
+from runner.record.events import Event, Interrupted, RunFinished, RunnerFailed, RunStarted
+from runner.record.journal import JournalWriter
+from runner.report.summary import terminal_summary
+from runner.report.write import write_report
+from runner.target.base import Target
+from runner.target.choose import TARGETS, found_kubeconfig
+
+REFUSED = 8
+
+
+def main(argv: list[str]) -> int:
+    """The run's exit code; the last line on stdout is the run's directory."""
+    parser = ArgumentParser(prog="run", description="Run an experiment and report what it shows.")
+    add_inputs(parser)
+    inputs = read_inputs(parser.parse_args(argv))
+    if inputs is None:
+        return INVALID
+    _say_target(inputs)
+    target = TARGETS[inputs.target](inputs.site)
+    try:
+        directory = create_run_directory(Path(inputs.site.runs), inputs.plan.name, datetime.now(UTC))
+        write_whole(directory / SPEC, inputs.spec.text)
+        write_whole(directory / PLAN, inputs.plan.model_dump_json(by_alias=True, indent=2) + "\n")
+    except OSError as error:
+        print(f"run: cannot write {error.filename}: {error.strerror}; nothing was started", file=sys.stderr)
+        return REFUSED
+    failed = _carry_out(inputs, target, directory)
+    reported = write_report(directory)
+    if failed:
+        print(failed, file=sys.stderr)
+    print(terminal_summary(reported))
+    print(directory)
+    return int(reported.code)
+
+
+def _say_target(inputs: Inputs) -> None:
+    print(f"target: {inputs.target} (named by: {inputs.origin})", file=sys.stderr)
+    kubeconfig = found_kubeconfig(os.environ)
+    if inputs.origin == "default" and kubeconfig is not None:
+        missing = "" if "kubernetes" in TARGETS else " (a target that this version does not have yet)"
+        print(
+            f"note: there is a kubeconfig at {kubeconfig}, but no target was named: this run is simulated. "
+            f"To measure the cluster: run {inputs.spec.path} --target kubernetes{missing}",
+            file=sys.stderr,
+        )
+
+
+def _carry_out(inputs: Inputs, target: Target, directory: Path) -> str | None:
+    """Run the plan, journal and terminal listening; returns the traceback of a bug of ours."""
+    progress = Progress(inputs.plan)
+    with JournalWriter(directory / JOURNAL) as journal:
+
+        def emit(event: Event) -> None:
+            journal(event)
+            progress(event)
+
+        context = Context(inputs.plan, directory, emit, asyncio.Event(), in_flight=progress.in_flight)
+        emit(
+            RunStarted(
+                run=directory.name,
+                started_at=datetime.now(UTC).isoformat(timespec="seconds"),
+                runner_version=__version__,
+                target=target.name,
+                simulated=target.simulated,
+                target_settings=target.settings(),
+                host={
+                    "python": platform.python_version(),
+                    "system": f"{platform.system()} {platform.release()} {platform.machine()}",
+                    "cpus": str(os.cpu_count()),
+                },
+            )
+        )
+        failed = None
+        try:
+            asyncio.run(_until_done_or_stopped(context, target))
+        except KeyboardInterrupt:
+            pass  # the second signal: the first one is journaled, the engine is stopped
+        except Exception as error:  # noqa: BLE001 - what was measured so far must still be reported
+            failed = traceback.format_exc()
+            emit(RunnerFailed(error=f"{type(error).__name__}: {error}"))
+        emit(RunFinished(seconds=round(context.clock.now() / 1e9, 3)))
+    return failed
+
+
+async def _until_done_or_stopped(context: Context, target: Target) -> None:
+    loop = asyncio.get_running_loop()
+
+    def stop(number: signal.Signals) -> None:
+        context.emit(Interrupted(signal=number.name))
+        context.stop.set()
+        for one in (signal.SIGINT, signal.SIGTERM):
+            loop.remove_signal_handler(one)  # the next one ends the program the ordinary way
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, stop, number)
+    await execute(context, target)

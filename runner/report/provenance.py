@@ -1,0 +1,54 @@
+"""The last section: where every figure came from."""
+
+import json
+import shlex
+
+from runner.record.record import Record
+from runner.report.markdown import code, escape
+from runner.report.table import Source
+
+
+def provenance(source: Source) -> list[tuple[str, str]]:
+    """Label and value of each fact, in Markdown."""
+    record, words = source.record, source.words
+    started, plan = record.started, record.plan
+    facts = [
+        (words("p.run"), code(started.run)),
+        (words("p.started"), started.started_at),
+        (words("p.runner"), started.runner_version),
+        (words("p.target"), code(started.target)),
+        (words("p.simulated"), words("yes" if started.simulated else "no")),
+        (words("p.settings"), code(json.dumps(started.target_settings, ensure_ascii=False))),
+        (words("p.spec"), f"{code(plan.spec_file)}, sha256 {code(plan.spec_sha256)}"),
+        (words("p.engine"), _versions(record)),
+        (words("p.host"), escape(", ".join(f"{name} {value}" for name, value in started.host.items()))),
+        (words("p.order"), _order(source)),
+    ]
+    for engine in record.engines:
+        about = {"label": source.label(engine.arm), "replicate": engine.replicate}
+        if engine.launched is not None:
+            facts.append((words("p.command", **about), code(shlex.join(engine.launched.command))))
+            if engine.launched.env:
+                shown = " ".join(f"{name}={value}" for name, value in engine.launched.env.items())
+                facts.append((words("p.environment", **about), code(shown)))
+        if engine.ready is not None:
+            facts.append((words("p.identity", **about), code(engine.ready.engine)))
+    for body in record.bodies.values():
+        text = json.dumps(body.body, ensure_ascii=False)
+        facts.append((words("p.body", id=body.body_id, prompt=escape(body.prompt)), code(text)))
+    return facts
+
+
+def _versions(record: Record) -> str:
+    found = {
+        one.evidence.version or (one.ready.version if one.ready is not None else None)
+        for one in record.engines
+        if one.evidence is not None
+    }
+    names = ", ".join(sorted(version or "?" for version in found)) or "?"
+    return f"vLLM {escape(names)}"
+
+
+def _order(source: Source) -> str:
+    launches = [f"{source.label(one.arm)} #{one.replicate}" for one in source.record.plan.launches]
+    return f"{source.record.plan.order}: {', '.join(launches)}"

@@ -1,0 +1,138 @@
+"""The report for programs: `result.json`."""
+
+import json
+from collections import Counter
+from typing import Any
+
+from runner.analysis.acceptance import drafting, speculates, tokens_per_decode_step
+from runner.analysis.cell import Cell, cells, concurrencies, surplus
+from runner.analysis.comparison import comparison
+from runner.analysis.confounding import confounders
+from runner.analysis.counters import counter_delta
+from runner.analysis.gauges import Spread, gauge
+from runner.analysis.knee import Knee, knee
+from runner.analysis.latency import mean_latency
+from runner.analysis.throughput import throughput
+from runner.analysis.value import Absent
+from runner.analysis.wall import wall_seconds
+from runner.checks.finding import Result
+from runner.checks.outcome import outcome
+from runner.engine import metrics
+from runner.record.record import Record, Round
+
+FORMAT = 1
+
+
+def render_result(record: Record, results: list[Result]) -> str:
+    """JSON text. Seconds, requests a second, ratios; a figure that does not exist is `{"absent": REASON}`."""
+    code = outcome(record, results)
+    value = {
+        "format": FORMAT,
+        "run": record.started.run,
+        "name": record.plan.name,
+        "started": record.started.started_at,
+        "runner": record.started.runner_version,
+        "target": record.started.target,
+        "simulated": record.started.simulated,
+        "spec_sha256": record.plan.spec_sha256,
+        "exit_code": int(code),
+        "outcome": code.name.lower().replace("_", "-"),
+        "checks": [_check(result) for result in results],
+        "comparisons": [
+            _comparison(record, arm.id, level)
+            for arm in record.plan.others
+            for level in concurrencies(record)
+        ],
+        "confounded": {
+            arm.label: [one.feature for one in confounders(record, arm)] for arm in record.plan.others
+        },
+        "knee": {arm.label: _knee(record, arm.id) for arm in record.plan.arms},
+        "cells": [_cell(cell) for cell in cells(record)],
+    }
+    return json.dumps(value, ensure_ascii=False, indent=2, default=_plain) + "\n"
+
+
+def _check(result: Result) -> dict[str, Any]:
+    return {
+        "check": result.check,
+        "judgement": result.judgement,
+        "parameters": result.parameters,
+        "findings": [
+            {
+                "judgement": finding.judgement,
+                "subject": finding.subject,
+                "reason": finding.reason,
+                "figures": finding.figures,
+            }
+            for finding in result.findings
+        ],
+    }
+
+
+def _comparison(record: Record, arm: str, level: int) -> dict[str, Any]:
+    pair = comparison(record, arm, level)
+    return {
+        "condition": record.plan.arm(arm).label,
+        "baseline": record.plan.arm(record.plan.baseline).label,
+        "concurrency": level,
+        "throughput_ratio": pair.throughput_ratio,
+        "latency_ratio": pair.latency_ratio,
+        "lowest_throughput_ratio": pair.lowest_ratio("throughput"),
+    }
+
+
+def _knee(record: Record, arm: str) -> Any:
+    found = knee(record, arm)
+    return {"concurrency": found.concurrency, "beyond": found.beyond} if isinstance(found, Knee) else found
+
+
+def _cell(cell: Cell) -> dict[str, Any]:
+    counted = drafting(cell.rounds)
+    drafts = {
+        "drafts": counted.drafts,
+        "draft_tokens": counted.draft_tokens,
+        "accepted_tokens": counted.accepted,
+        "acceptance_rate": counted.rate,
+    }
+    return {
+        "condition": cell.arm.label,
+        "phase": cell.phase.name,
+        "concurrency": cell.concurrency,
+        "incomplete": cell.incomplete,
+        "throughput": cell.throughput,
+        "mean_latency": cell.mean_latency,
+        "wall": cell.wall,
+        "failed": dict(sorted(Counter(request.verdict for request in cell.failed).items())),
+        "speculation": drafts if speculates(cell.rounds) else Absent("no-speculation"),
+        "tokens_per_decode_step": tokens_per_decode_step(cell.rounds),
+        "running": _gauge(gauge(cell.rounds, lambda sample: sample.running)),
+        "waiting": _gauge(gauge(cell.rounds, lambda sample: sample.waiting)),
+        "rounds": [_round(cell, round_) for round_ in cell.rounds],
+    }
+
+
+def _round(cell: Cell, round_: Round) -> dict[str, Any]:
+    return {
+        "replicate": round_.replicate,
+        "round": round_.number,
+        "wall": wall_seconds(round_),
+        "throughput": throughput(round_),
+        "mean_latency": mean_latency(round_),
+        "ok": len(round_.ok),
+        "delta_count": counter_delta(round_, metrics.E2E_COUNT),
+        "delta_sum": counter_delta(round_, metrics.E2E_SUM),
+        "surplus": surplus(round_, cell.phase),
+        "samples": len(round_.samples),
+    }
+
+
+def _gauge(found: Spread | Absent) -> Any:
+    if isinstance(found, Absent):
+        return found
+    return {"median": found.median, "low": found.low, "high": found.high, "samples": found.samples}
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Absent):
+        return {"absent": value.reason, **value.figures}
+    raise TypeError(f"{type(value).__name__} has no place in result.json")

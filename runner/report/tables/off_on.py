@@ -1,0 +1,28 @@
+"""`off-on`: the conditions side by side (article, 8-2)."""
+
+from runner.analysis.cell import cells
+from runner.report.table import Source, Table, table
+from runner.report.tables.rounds import cell_name, incomplete_notes
+
+
+@table("off-on")
+def off_on(source: Source) -> list[Table]:
+    """Columns: condition and concurrency, wall time, throughput, mean latency: means of the rounds."""
+    words, numbers = source.words, source.numbers
+    rows, notes = [], []
+    for cell in cells(source.record):
+        if cell.rounds:
+            mark = " ※" if cell.contaminated else ""
+            rows.append(
+                [
+                    cell_name(source, cell) + mark,
+                    numbers.seconds(cell.wall),
+                    numbers.rate(cell.throughput),
+                    numbers.seconds(cell.mean_latency),
+                ]
+            )
+            notes += incomplete_notes(source, cell)
+    if not rows:
+        return []
+    columns = [words("condition"), words("wall"), words("throughput"), words("mean-latency")]
+    return [Table("off-on", columns, rows, notes=notes)]

@@ -1,0 +1,75 @@
+"""`resources`: gauges while load ran (article, 7-4 and 8-5)."""
+
+from collections.abc import Callable
+
+from runner.analysis.cell import Cell, cells
+from runner.analysis.gauges import Spread, gauge, waiting_reasons
+from runner.analysis.value import Absent
+from runner.record.events import Sampled
+from runner.report.markdown import escape
+from runner.report.table import Source, Table, table
+from runner.report.tables.rounds import cell_name
+
+
+@table("resources")
+def resources(source: Source) -> list[Table]:
+    """Columns: condition, GPU utilization and memory, running and waiting requests, why they wait.
+
+    From the samples between the first and the last sending; the median, with the range where it moved. Fewer
+    than ten samples a round is `too few samples`.
+    """
+    words = source.words
+    rows = [
+        [
+            cell_name(source, cell),
+            _gpu(source, cell, lambda sample: sample.gpu_utilization),
+            _gpu(source, cell, lambda sample: sample.gpu_memory_mib),
+            _gauge(source, cell, lambda sample: sample.running),
+            _gauge(source, cell, lambda sample: sample.waiting),
+            escape(", ".join(waiting_reasons(cell.rounds)))
+            if waits(cell)
+            else ("–" if waits(cell) is None else words("none")),
+        ]
+        for cell in cells(source.record)
+        if cell.rounds
+    ]
+    if not rows:
+        return []
+    columns = [
+        words("condition"),
+        words("gpu-utilization"),
+        words("gpu-memory"),
+        "running",
+        "waiting",
+        words("waiting-reason"),
+    ]
+    intervals = [
+        (second.at_ns - first.at_ns) / 1e9
+        for round_ in source.record.all_rounds()
+        for first, second in zip(round_.samples, round_.samples[1:], strict=False)
+    ]
+    notes = (
+        [words("note-samples", low=round(min(intervals), 3), high=round(max(intervals), 3))]
+        if intervals
+        else []
+    )
+    return [Table("resources", columns, rows, notes=notes)]
+
+
+def waits(cell: Cell) -> bool | None:
+    """Whether requests wait in this cell; None when that is not known."""
+    waiting = gauge(cell.rounds, lambda sample: sample.waiting)
+    return None if isinstance(waiting, Absent) else waiting.median > 0
+
+
+def _gauge(source: Source, cell: Cell, read: Callable[[Sampled], float | None]) -> str:
+    found = gauge(cell.rounds, read)
+    if isinstance(found, Spread):
+        return source.numbers.spread(found.median, found.low, found.high)
+    return source.numbers.absent(found)
+
+
+def _gpu(source: Source, cell: Cell, read: Callable[[Sampled], float | None]) -> str:
+    if not any(read(sample) is not None for round_ in cell.rounds for sample in round_.samples):
+        return source.numbers.absent(Absent("gpu-not-sampled"))
+    return _gauge(source, cell, read)

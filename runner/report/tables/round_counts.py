@@ -1,0 +1,87 @@
+"""`round-counts`: counters by round, and contaminated rounds (article, 7-2 and 8-1)."""
+
+from runner.analysis.acceptance import drafting, speculates
+from runner.analysis.cell import Cell, cells, surplus
+from runner.analysis.counters import counter_delta
+from runner.analysis.value import Absent, Value, ratio
+from runner.engine import metrics
+from runner.record.record import Round
+from runner.report.table import Source, Table, table
+
+
+@table("round-counts")
+def round_counts(source: Source) -> list[Table]:
+    """Columns: round; Δcount and Δsum of the end-to-end latency histogram; Δ of draft tokens and of accepted
+    tokens; acceptance rate. A round in which more finished than was sent is marked ※."""
+    words, numbers = source.words, source.numbers
+    rows, notes = [], []
+    silent = False
+    for cell in cells(source.record):
+        for round_ in cell.rounds:
+            counted = drafting([round_])
+            off = not speculates([round_])
+            silent = silent or off
+            rows.append(
+                [
+                    round_name(source, cell, round_) + (" ※" if round_ in cell.contaminated else ""),
+                    numbers.count(counter_delta(round_, metrics.E2E_COUNT)),
+                    numbers.plain(counter_delta(round_, metrics.E2E_SUM), 3),
+                    "–" if off else numbers.count(counted.draft_tokens),
+                    "–" if off else numbers.count(counted.accepted),
+                    "–" if off else numbers.percent(counted.rate),
+                ]
+            )
+        notes += [note for round_ in cell.contaminated for note in contamination_notes(source, cell, round_)]
+    if not rows:
+        return []
+    notes = [*_windows(source), *notes]
+    if silent:
+        notes.append("– " + words("note-absent-drafts"))
+    columns = [words("round"), "Δcount", "Δsum", "Δdraft", "Δaccepted", words("acceptance-rate")]
+    return [Table("round-counts", columns, rows, notes=notes)]
+
+
+def round_name(source: Source, cell: Cell, round_: Round) -> str:
+    """`on C=4 1회차`; with several replicates `on C=4 #2 1회차`."""
+    replicate = f" #{round_.replicate}" if source.record.plan.replicates > 1 else ""
+    number = source.words("round-number", n=round_.number)
+    return f"{source.label(cell.arm.id)} C={cell.concurrency}{replicate} {number}"
+
+
+def contamination_notes(source: Source, cell: Cell, round_: Round) -> list[str]:
+    """Which round, how many too many, and whether they drafted like the requests of its siblings."""
+    extra = surplus(round_, cell.phase)
+    assert not isinstance(extra, Absent)
+    notes = [source.words("note-contaminated", round=round_name(source, cell, round_), surplus=extra)]
+    own, siblings = (
+        _drafts_per_request(round_),
+        [_drafts_per_request(other) for other in cell.rounds if other not in cell.contaminated],
+    )
+    others = {value for value in siblings if not isinstance(value, Absent)}
+    if not isinstance(own, Absent) and others:
+        same = source.words("same-kind" if others == {own} else "other-kind")
+        listed = ", ".join(f"{value:g}" for value in sorted(others))
+        notes.append(source.words("note-contaminated-kind", own=f"{own:g}", siblings=listed, same=same))
+    return notes
+
+
+def _drafts_per_request(round_: Round) -> Value:
+    return ratio(drafting([round_]).draft_tokens, counter_delta(round_, metrics.E2E_COUNT))
+
+
+def _windows(source: Source) -> list[str]:
+    notes = []
+    for phase in source.record.plan.phases:
+        if phase.warm_up and phase.warm_up_counted:
+            notes.append(
+                source.words(
+                    "note-window-counted",
+                    phase=phase.name,
+                    warm=phase.warm_up,
+                    requests=phase.requests,
+                    total=phase.warm_up + phase.requests,
+                )
+            )
+        else:
+            notes.append(source.words("note-window-plain", phase=phase.name, requests=phase.requests))
+    return notes

@@ -1,0 +1,60 @@
+"""`rounds`: every round (article, 7-3)."""
+
+from collections import Counter
+
+from runner.analysis.cell import Cell, cells
+from runner.analysis.latency import mean_latency
+from runner.analysis.throughput import throughput
+from runner.analysis.wall import wall_seconds
+from runner.record.events import RequestDone
+from runner.report.table import Source, Table, table
+
+
+@table("rounds")
+def rounds(source: Source) -> list[Table]:
+    """Columns: condition, round, wall time, throughput (ok requests ÷ wall), mean latency; and, where any request
+    failed, the failed ones by verdict. Contaminated rounds are marked ※, incomplete cells ‡."""
+    words, numbers = source.words, source.numbers
+    failing = any(cell.failed for cell in cells(source.record))
+    rows, notes = [], []
+    for cell in cells(source.record):
+        for index, round_ in enumerate(cell.rounds, start=1):
+            row = [
+                cell_name(source, cell) + (" ※" if round_ in cell.contaminated else ""),
+                str(index),
+                numbers.seconds(wall_seconds(round_)),
+                numbers.rate(throughput(round_)),
+                numbers.seconds(mean_latency(round_)),
+            ]
+            failed = [r for r in round_.of_role("excluded", "measured") if r.verdict != "ok"]
+            rows.append([*row, _failures(source, failed)] if failing else row)
+        notes += incomplete_notes(source, cell)
+    if not rows:
+        return []
+    columns = [words("condition"), words("round"), words("wall"), words("throughput"), words("mean-latency")]
+    if failing:
+        columns.append(words("failed"))
+    return [Table("rounds", columns, rows, notes=[words("note-latency"), *notes])]
+
+
+def cell_name(source: Source, cell: Cell) -> str:
+    """`off C=4`, marked ‡ when it is incomplete."""
+    mark = " ‡" if cell.incomplete is not None else ""
+    return f"{source.label(cell.arm.id)} C={cell.concurrency}{mark}"
+
+
+def incomplete_notes(source: Source, cell: Cell) -> list[str]:
+    """Why a cell is incomplete."""
+    if cell.incomplete is None:
+        return []
+    name = f"{source.label(cell.arm.id)} C={cell.concurrency}"
+    detail = source.words(cell.incomplete.reason, **cell.incomplete.figures)
+    return [source.words("note-failed", cell=name, detail=detail)]
+
+
+def _failures(source: Source, failed: list[RequestDone]) -> str:
+    counts = Counter(request.verdict for request in failed)
+    return (
+        ", ".join(f"{source.words.verdict(verdict)} {count}" for verdict, count in sorted(counts.items()))
+        or "0"
+    )

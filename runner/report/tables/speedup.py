@@ -1,0 +1,29 @@
+"""`speedup`: ratios against the baseline (article, 8-2)."""
+
+from runner.analysis.cell import concurrencies
+from runner.analysis.comparison import comparison
+from runner.report.table import Source, Table, table
+from runner.report.tables.summary import separation
+
+
+@table("speedup")
+def speedup(source: Source) -> list[Table]:
+    """Columns: concurrency; throughput ratio (other ÷ baseline); latency ratio (baseline ÷ other); the ranges.
+
+    Ratios of unrounded means of the rounds; above 1 is faster.
+    """
+    words, numbers = source.words, source.numbers
+    others = source.record.plan.others
+    several = len(others) > 1
+    rows = []
+    for level in concurrencies(source.record):
+        for arm in others:
+            pair = comparison(source.record, arm.id, level)
+            row = [str(level), *([source.label(arm.id)] if several else [])]
+            row += [numbers.ratio(pair.throughput_ratio), numbers.ratio(pair.latency_ratio)]
+            rows.append([*row, separation(source, pair)])
+    if not rows:
+        return []
+    columns = [words("concurrency"), *([words("condition")] if several else [])]
+    columns += [words("throughput-speedup"), words("latency-speedup"), words("separation")]
+    return [Table("speedup", columns, rows)]

@@ -1,0 +1,65 @@
+"""`startup-evidence`: what proves that each condition is in force (article, 3-2)."""
+
+from runner.plan.model import Arm
+from runner.record.events import EvidenceRead
+from runner.record.record import EngineRun
+from runner.report.markdown import code
+from runner.report.table import Source, Table, table
+
+_SHOWN = {None: "None", True: "True", False: "False"}
+
+
+@table("startup-evidence")
+def startup_evidence(source: Source) -> list[Table]:
+    """Columns: condition, evidence, value, reading.
+
+    Both lines are needed: the non-default args say that an argument was parsed, the configuration that the
+    engine built something from it; the counters say that it does something. The baseline shows all of its
+    arguments, the others those that they change.
+    """
+    words = source.words
+    rows = []
+    for arm in source.record.plan.arms:
+        for engine in source.record.of_arm(arm.id):
+            if engine.evidence is not None:
+                name = source.label(arm.id) + (
+                    f" #{engine.replicate}" if source.record.plan.replicates > 1 else ""
+                )
+                rows += [[name, *row] for row in _rows(source, arm, engine, engine.evidence)]
+    if not rows:
+        return []
+    columns = [words("condition"), words("evidence"), words("value"), words("reading")]
+    return [Table("startup-evidence", columns, rows, ["left"] * 4)]
+
+
+def _rows(source: Source, arm: Arm, engine: EngineRun, evidence: EvidenceRead) -> list[list[str]]:
+    words = source.words
+    base = source.record.plan.arm(source.record.plan.baseline)
+    shown = [
+        one
+        for one in evidence.arguments
+        if arm.id == base.id or base.wanted.get(one.name) != arm.wanted.get(one.name)
+    ]
+    found = [one for one in shown if one.parsed is not None]
+    lost = [one.name for one in shown if one.parsed is None]
+    rows = []
+    if shown:
+        value = (
+            code(", ".join(f"{one.name}: {one.parsed!r}" for one in found)) if found else words("not-printed")
+        )
+        reading = words("args-parsed") if not lost else f"{words('args-not-parsed')}: {code(', '.join(lost))}"
+        rows.append(["non-default args", value, reading])
+    if evidence.speculation is not None:
+        one = evidence.speculation
+        text = f"method={one.method!r}, model={one.model!r}, num_spec_tokens={one.tokens}"
+        rows.append(["speculative_config", code(text), words("config-built")])
+        if one.model is None:
+            rows.append(["model=None", words("none"), words("model-none")])
+    elif "speculative" in evidence.quotes:
+        rows.append(["speculative_config", code("None"), words("config-none")])
+    if engine.proof is not None:
+        key = {"moved": "counters-moved", "absent": "counters-none"}.get(
+            engine.proof.state, "counters-flat-short"
+        )
+        rows.append([words("proof-counters"), code(engine.proof.detail), words(key)])
+    return rows

@@ -1,0 +1,104 @@
+"""The first section of a report: how it ended, and every check in one line."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from runner.checks.finding import Result
+from runner.checks.outcome import PRECEDENCE, ExitCode, applying_codes
+from runner.analysis.confounding import confounders
+from runner.record.events import ArgumentFound
+from runner.report.markdown import code, escape, render_table
+from runner.report.table import Source
+from runner.report.tables.findings import finding_text
+
+_SHOWN = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Verdicts:
+    """Markdown pieces: the outcome, engine failures, wanted/found tables, checks and confounded comparisons."""
+
+    outcome: str
+    also: str
+    failures: list[tuple[str, list[str]]]
+    wanted_found: list[tuple[str, str]]
+    checks: list[str]
+    confounded: list[str]
+
+
+def verdicts(source: Source, results: Sequence[Result]) -> Verdicts:
+    """All of it, from the record and the checks."""
+    words = source.words
+    codes = [one for one in PRECEDENCE if one in applying_codes(source.record, results)]
+    others = ", ".join(
+        f"{int(one)} ({words(f'exit.{int(one)}')})" for one in codes[1:] if one is not ExitCode.HELD
+    )
+    return Verdicts(
+        outcome=words("outcome", code=int(codes[0]), meaning=words(f"exit.{int(codes[0])}")),
+        also=words("also-applies", codes=others) if others else "",
+        failures=[
+            (
+                words("engine-failed", label=source.label(one.arm), reason=escape(one.failed.reason)),
+                [code(line) for line in one.failed.words],
+            )
+            for one in source.record.engines
+            if one.failed is not None
+        ],
+        wanted_found=[
+            (
+                words("wanted-found", label=source.label(one.arm)),
+                _wanted_found(source, one.evidence.arguments),
+            )
+            for one in source.record.engines
+            if one.refused is not None and one.evidence is not None
+        ],
+        checks=[_line(source, result) for result in results],
+        confounded=_confounded(source),
+    )
+
+
+def _line(source: Source, result: Result) -> str:
+    words = source.words
+    shown = [finding for finding in result.findings if finding.judgement is result.judgement]
+    texts = [finding_text(source, finding) for finding in shown[:_SHOWN]]
+    more = f" (+{len(shown) - _SHOWN})" if len(shown) > _SHOWN else ""
+    judged = words(f"judgement.{result.judgement}")
+    return f"**{judged}** {words(f'check.{result.check}')} — {'; '.join(texts)}{more}"
+
+
+def _confounded(source: Source) -> list[str]:
+    lines = []
+    for arm in source.record.plan.others:
+        names = [
+            source.words(key) if source.words.has(key := f"feature.{one.feature}") else escape(one.feature)
+            for one in confounders(source.record, arm)
+        ]
+        if names:
+            lines.append(
+                source.words("note-confounded", label=source.label(arm.id), features=", ".join(names))
+            )
+    return lines
+
+
+def _wanted_found(source: Source, arguments: Sequence[ArgumentFound]) -> str:
+    words = source.words
+    columns = [
+        words("argument"),
+        words("wanted"),
+        words("parsed"),
+        words("configured"),
+        words("verdict"),
+        words("reason"),
+    ]
+    rows = [
+        [
+            code(one.name),
+            code(repr(one.wanted)),
+            words("not-printed") if one.parsed is None else code(repr(one.parsed)),
+            words("not-printed") if one.configured is None else code(repr(one.configured)),
+            words(f"in-force.{one.verdict}"),
+            escape(one.reason),
+        ]
+        for one in arguments
+    ]
+    return render_table(columns, ["left"] * len(columns), rows)

@@ -1,0 +1,44 @@
+"""From a run directory to its `report.md` and `result.json`."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from runner.checks.finding import Result
+from runner.checks.outcome import ExitCode, outcome
+from runner.checks.registry import run_checks
+from runner.record.directory import REPORT, RESULT, write_whole
+from runner.record.record import Record, read_record
+from runner.report.render import render_report
+from runner.report.result import render_result
+
+
+@dataclass(frozen=True)
+class Reported:
+    """A record with its checks, the report's text and the exit code that they give."""
+
+    record: Record
+    results: list[Result]
+    report: str
+    result: str
+    code: ExitCode
+
+
+def make_report(directory: Path, language: str | None = None) -> Reported:
+    """Read the record and compute everything; writes nothing. Raises JournalError."""
+    record = read_record(directory)
+    results = run_checks(record)
+    return Reported(
+        record,
+        results,
+        render_report(record, results, language),
+        render_result(record, results),
+        outcome(record, results),
+    )
+
+
+def write_report(directory: Path) -> Reported:
+    """Compute and write both files. Raises JournalError, OSError."""
+    reported = make_report(directory)
+    write_whole(directory / RESULT, reported.result)
+    write_whole(directory / REPORT, reported.report)
+    return reported
