@@ -1,0 +1,167 @@
+"""The engine's effective configuration: arguments + environment + the simulated host.
+
+Sources: vllm-project/vllm 0.26.0 ``config/`` and ``engine/arg_utils.py`` for defaults and messages.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from runner.simulator import speculation
+from runner.simulator.speculation import Speculation
+
+VERSION = "0.26.0"
+MIB = 2**20
+GIB = 2**30
+
+# The simulated host: the published measurement's GPU, and a 3B AWQ model of the Qwen2.5 shape
+# (36 layers, 2 KV heads of 128, 2 bytes: 36,864 bytes of KV cache a token).
+GPU_MEMORY_BYTES = 23_034 * MIB
+WEIGHT_BYTES = int(1.95 * GIB)
+ACTIVATION_BYTES = int(0.19 * GIB)
+NON_TORCH_BYTES = int(0.16 * GIB)
+KV_BYTES_PER_TOKEN = 36_864
+MODEL_MAX_LENGTH = 32_768
+ARCHITECTURE = "Qwen2ForCausalLM"
+
+DEFAULT_BATCHED_TOKENS = 2048  # the server's default below 70 GiB of GPU memory
+DEFAULT_NUM_SEQS = 256
+DEFAULT_BLOCK_SIZE = 16
+
+
+@dataclass(frozen=True, slots=True)
+class Configuration:
+    """What the engine really runs with. `values` are the effective argument values."""
+
+    values: Mapping[str, Any]
+    model: str
+    served_model_names: tuple[str, ...]
+    max_model_len: int
+    max_num_seqs: int
+    max_num_batched_tokens: int
+    max_num_scheduled_tokens: int
+    block_size: int
+    num_gpu_blocks: int
+    kv_cache_bytes: int
+    prefix_caching: bool
+    chunked_prefill: bool
+    speculation: Speculation | None
+    async_scheduling: bool
+    async_refused: bool  # auto turned it off because of the method
+    runner: str  # "V1" or "V2"
+    runner_fallback: str | None  # why V2 was not used; None if it was, or if the environment decided
+    development: bool
+
+    @property
+    def kv_cache_tokens(self) -> int:
+        return self.num_gpu_blocks * self.block_size
+
+    @property
+    def max_concurrency(self) -> float:
+        """Requests of full length that the KV cache holds."""
+        return self.num_gpu_blocks / -(-self.max_model_len // self.block_size)
+
+
+def build(values: Mapping[str, Any], environment: Mapping[str, str]) -> Configuration:
+    """Configuration of one engine. Raises ValueError in vLLM's words for what vLLM refuses."""
+    drafting = speculation.from_arguments(values)
+    max_model_len = values["max_model_len"]
+    if max_model_len is None or max_model_len == -1:
+        max_model_len = MODEL_MAX_LENGTH
+    elif max_model_len > MODEL_MAX_LENGTH:
+        raise ValueError(
+            f"User-specified max_model_len ({max_model_len}) is greater than the derived max_model_len "
+            f"(max_position_embeddings={MODEL_MAX_LENGTH}.0 or model_max_length=None in model's config.json). "
+            "To allow overriding this maximum, set the env var VLLM_ALLOW_LONG_MAX_MODEL_LEN=1."
+        )
+    batched, seqs = _batch_limits(values)
+    asynchronous, refused = _async_scheduling(values["async_scheduling"], drafting)
+    runner, fallback = _runner(drafting, environment.get("VLLM_USE_V2_MODEL_RUNNER"))
+    block_size = values["block_size"] or DEFAULT_BLOCK_SIZE
+    kv_bytes, blocks = _kv_blocks(values, block_size, max_model_len)
+    names = values["served_model_name"] or [values["model"]]
+    return Configuration(
+        values=values,
+        model=values["model"],
+        served_model_names=tuple(names),
+        max_model_len=max_model_len,
+        max_num_seqs=seqs,
+        max_num_batched_tokens=batched,
+        max_num_scheduled_tokens=values["max_num_scheduled_tokens"] or batched,
+        block_size=block_size,
+        num_gpu_blocks=blocks,
+        kv_cache_bytes=kv_bytes,
+        prefix_caching=values["enable_prefix_caching"] is not False,
+        chunked_prefill=values["enable_chunked_prefill"] is not False,
+        speculation=drafting,
+        async_scheduling=asynchronous,
+        async_refused=refused,
+        runner=runner,
+        runner_fallback=fallback,
+        development=environment.get("VLLM_SERVER_DEV_MODE", "0") == "1",
+    )
+
+
+def _batch_limits(values: Mapping[str, Any]) -> tuple[int, int]:
+    batched = values["max_num_batched_tokens"] or DEFAULT_BATCHED_TOKENS
+    given = values["max_num_seqs"]
+    if given is not None and given < 1:
+        raise ValueError(
+            "1 validation error for SchedulerConfig\nmax_num_seqs\n"
+            f"  Input should be greater than or equal to 1 [type=greater_than_equal, input_value={given}, "
+            "input_type=int]"
+        )
+    seqs = given or min(DEFAULT_NUM_SEQS, batched)
+    if batched < seqs:
+        raise ValueError(f"max_num_batched_tokens ({batched}) must be greater than or equal to max_num_seqs ({seqs}).")
+    return batched, seqs
+
+
+def _async_scheduling(asked: bool | None, drafting: Speculation | None) -> tuple[bool, bool]:
+    unsupported = drafting is not None and drafting.method in speculation.WITHOUT_ASYNC
+    if asked is None:
+        return (not unsupported, unsupported)
+    if asked and unsupported:
+        assert drafting is not None
+        raise ValueError(
+            "Currently, async scheduling is only supported with EAGLE/MTP/Draft Model/NGram GPU kind of "
+            f"speculative decoding. Got method {drafting.method!r}."
+        )
+    return asked, False
+
+
+def _runner(drafting: Speculation | None, forced: str | None) -> tuple[str, str | None]:
+    if forced == "0":
+        return "V1", None
+    if drafting is None:
+        return "V2", None
+    reason = "ngram/ngram_gpu speculative decoding"
+    if forced == "1":
+        raise ValueError(f"Model Runner V2 does not yet support {reason}.")
+    return "V1", reason
+
+
+def _kv_blocks(values: Mapping[str, Any], block_size: int, max_model_len: int) -> tuple[int, int]:
+    available = values["kv_cache_memory_bytes"]
+    if available is None:
+        requested = int(GPU_MEMORY_BYTES * values["gpu_memory_utilization"])
+        available = requested - WEIGHT_BYTES - ACTIVATION_BYTES - NON_TORCH_BYTES
+    if available <= 0:
+        raise ValueError(
+            "No available memory for the cache blocks. Try increasing `gpu_memory_utilization` when initializing "
+            "the engine."
+        )
+    blocks = values["num_gpu_blocks_override"] or available // (block_size * KV_BYTES_PER_TOKEN)
+    # One block is never handed out.
+    if (blocks - 1) * block_size < max_model_len:
+        needed = max_model_len * KV_BYTES_PER_TOKEN
+        raise ValueError(
+            f"To serve at least one request with the models's max seq len ({max_model_len}), "
+            f"({needed / GIB:.2f} GiB KV cache is needed, which is larger than the available KV cache memory "
+            f"({available / GIB:.2f} GiB). Based on the available memory, the estimated maximum model length "
+            f"is {(blocks - 1) * block_size}. Try increasing `gpu_memory_utilization` or decreasing "
+            "`max_model_len` when initializing the engine."
+        )
+    return available, blocks

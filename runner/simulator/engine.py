@@ -1,0 +1,87 @@
+"""The step loop: runs the pure scheduler against the clock and hands out each step's tokens at its end.
+
+Deadlines are absolute (previous deadline + step time), so that a timer's granularity or a busy moment
+delays one step's delivery but never the pace. When the engine was idle, the pace starts anew.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+
+from runner.simulator import statistics
+from runner.simulator.scheduler import Output, Scheduler
+from runner.simulator.sequence import Sequence
+from runner.simulator.statistics import StepStatistics
+from runner.simulator.step_time import StepTime
+
+Sink = Callable[[Output], None]
+
+
+class Engine:
+    """One engine core. All methods belong to the event loop's thread.
+
+    `record` gets the statistics of every step before its tokens are handed out.
+    """
+
+    def __init__(
+        self,
+        scheduler: Scheduler,
+        step_time: StepTime,
+        scale: float,
+        record: Callable[[StepStatistics], None],
+    ) -> None:
+        self._scheduler = scheduler
+        self._step_time = step_time
+        self._scale = scale
+        self._record = record
+        self._sinks: dict[Sequence, Sink] = {}
+        self._work = asyncio.Event()
+        self.hung = False
+
+    def submit(self, sequence: Sequence, sink: Sink) -> None:
+        """Queue a request; `sink` is called with each of its outputs."""
+        self._sinks[sequence] = sink
+        self._scheduler.add(sequence)
+        self._work.set()
+
+    def abort(self, sequence: Sequence) -> None:
+        """Drop a request whose client has gone. Not counted anywhere, as in vLLM."""
+        if self._sinks.pop(sequence, None) is not None:
+            self._scheduler.abort(sequence)
+            self._record(statistics.gauges(self._scheduler))
+
+    def abort_all(self) -> None:
+        """End every request with finish reason ``abort``."""
+        for sequence, sink in list(self._sinks.items()):
+            self.abort(sequence)
+            sink(Output(sequence, [], None, "abort"))
+
+    def reset_prefix_cache(self) -> bool:
+        """Forget cached blocks; False while requests hold blocks."""
+        if self._scheduler.pool.usage > 0:
+            return False
+        self._scheduler.pool.reset()
+        return True
+
+    async def run(self) -> None:
+        """Step for ever."""
+        deadline = time.monotonic()
+        while True:
+            if self.hung or not self._scheduler.has_work:
+                self._work.clear()
+                await self._work.wait()
+                deadline = time.monotonic()
+                continue
+            plan = self._scheduler.schedule(time.monotonic())
+            seconds = self._step_time.seconds(plan.total_tokens, len(plan.sequences))
+            deadline += seconds * self._scale
+            # sleep(0) when late: the server must still get its turn between two steps.
+            await asyncio.sleep(max(0.0, deadline - time.monotonic()))
+            result = self._scheduler.complete(plan, time.monotonic())
+            self._record(statistics.of_step(self._scheduler, plan, result))
+            for output in result.outputs:
+                sink = self._sinks.pop(output.sequence, None) if output.finish else self._sinks.get(output.sequence)
+                if sink:
+                    sink(output)

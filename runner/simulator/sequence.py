@@ -1,0 +1,73 @@
+"""One request inside the engine: its tokens, its progress and its times."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+from runner.simulator.continuation import END, Continuation
+from runner.simulator.kv_cache import Holding
+from runner.simulator.ngram import Index
+
+FinishReason = Literal["stop", "length", "abort", "error", "repetition"]
+
+
+@dataclass(slots=True, eq=False)
+class Sequence:
+    """Prompt and output of one request. Times are seconds of the engine's clock; None until they happen."""
+
+    prompt: list[int]
+    continuation: Continuation
+    max_tokens: int
+    arrived_at: float
+    min_tokens: int = 0
+    ignore_eos: bool = False
+    stop_token_ids: frozenset[int] = frozenset()
+    holding: Holding = field(default_factory=Holding)
+
+    tokens: list[int] = field(init=False)
+    prompt_length: int = field(init=False)
+    computed: int = 0
+    cached: int = 0
+    drafts: list[int] = field(default_factory=list)
+    index: Index | None = None
+    preemptions: int = 0
+    scheduled_at: float | None = None
+    first_token_at: float | None = None
+    last_token_at: float | None = None
+    finished: FinishReason | None = None
+    stop_reason: int | None = None
+    _targets: list[int] = field(default_factory=list)
+    _read: int = 0
+    _end_is_due: bool = False
+
+    def __post_init__(self) -> None:
+        self.tokens = list(self.prompt)
+        self.prompt_length = len(self.prompt)
+
+    @property
+    def output_length(self) -> int:
+        return len(self.tokens) - self.prompt_length
+
+    @property
+    def output(self) -> list[int]:
+        return self.tokens[self.prompt_length :]
+
+    def target(self, position: int) -> int:
+        """The model's greedy token at an output position.
+
+        An end token is masked until ``min_tokens`` tokens are out, and comes then.
+        """
+        targets = self._targets
+        while position >= len(targets):
+            if self._end_is_due and len(targets) >= self.min_tokens:
+                self._end_is_due = False
+                targets.append(END)
+                continue
+            token = self.continuation[self._read]
+            self._read += 1
+            if token == END and len(targets) < self.min_tokens:
+                self._end_is_due = True
+            else:
+                targets.append(token)
+        return targets[position]

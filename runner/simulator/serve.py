@@ -1,0 +1,176 @@
+"""The process: arguments, start-up log, the engine, uvicorn, and a quiet end."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+import signal
+import socket
+import sys
+import threading
+import time
+from collections.abc import Generator, Mapping, Sequence
+
+import uvicorn
+import uvloop
+
+from runner.simulator import arguments, configuration, faults, log, startup_log, step_time
+from runner.simulator.application import Api
+from runner.simulator.arguments import Arguments
+from runner.simulator.configuration import Configuration
+from runner.simulator.crashes import crash_at_start, crash_with
+from runner.simulator.engine import Engine
+from runner.simulator.faults import Faults
+from runner.simulator.kv_cache import BlockPool
+from runner.simulator.monitoring import Monitoring
+from runner.simulator.scheduler import Limits, Scheduler
+
+GRACE_SECONDS = 0.5  # from SIGTERM to leaving open connections behind
+
+
+def main(argv: Sequence[str], environment: Mapping[str, str]) -> int:
+    """Run until a signal; the exit code. An argparse error raises SystemExit(2)."""
+    if environment.get("SIMULATOR_EXIT_WITH_STDIN") == "1":
+        threading.Thread(target=_exit_with_stdin, daemon=True).start()
+    try:
+        active = faults.parse(environment.get("SIMULATOR_FAULTS", ""))
+        scale, seconds = _pace(environment)
+    except ValueError as error:
+        sys.stderr.write(f"embedded engine: bad SIMULATOR_ variable: {error}\n")
+        return 2
+    seconds += float(active.parameter("slow-start", "seconds") or 0)
+    given = arguments.parse(argv)
+    unknown = [name for name in active.all_ignored_flags if name not in given.values]
+    if unknown:
+        sys.stderr.write(f"embedded engine: bad SIMULATOR_FAULTS: no such flag: {', '.join(unknown)}\n")
+        return 2
+    given = given.without(active.ignored_flags("neither"), shown=False)
+    listening = _bind(given)
+    startup_log.banner(given.values["model"])
+    startup_log.non_default_arguments(given.non_default)
+    given = given.without(active.ignored_flags("parsed-only"), shown=True)
+    crash = active.parameter("crash-at-start", "with")
+    if crash in ("bad-flag", "bad-model"):
+        return crash_at_start(crash, given.values["model"])
+    try:
+        effective = configuration.build(given.values, environment)
+    except ValueError as error:
+        return crash_with("APIServer", "ValueError", str(error))
+    startup_log.resolved(effective)
+    time.sleep(seconds / 2)
+    startup_log.engine(effective)
+    if crash:
+        return crash_at_start(crash, given.values["model"])
+    time.sleep(seconds / 2)
+    startup_log.memory(effective, seconds)
+    _serve(effective, active, scale, listening)
+    return 0
+
+
+def make_engine(effective: Configuration, active: Faults, scale: float, monitoring: Monitoring) -> Engine:
+    """The engine of a configuration."""
+    drafting = effective.speculation
+    limits = Limits(
+        max_num_seqs=effective.max_num_seqs,
+        max_num_scheduled_tokens=effective.max_num_scheduled_tokens,
+        max_model_len=effective.max_model_len,
+        drafts=drafting.tokens if drafting and not active.without_drafts else 0,
+        prompt_lookup_min=drafting.prompt_lookup_min if drafting else 5,
+        prompt_lookup_max=drafting.prompt_lookup_max if drafting else 5,
+        long_prefill_token_threshold=effective.values["long_prefill_token_threshold"],
+        chunked_prefill=effective.chunked_prefill,
+        pad_drafts=drafting is not None and drafting.method == "ngram_gpu",
+    )
+    pool = BlockPool(effective.num_gpu_blocks, effective.block_size, prefix_caching=effective.prefix_caching)
+    timing = step_time.load(
+        runner=effective.runner,
+        asynchronous=effective.async_scheduling,
+        proposes_on_cpu=drafting is not None and drafting.method == "ngram",
+    )
+    return Engine(Scheduler(limits, pool), timing, scale, monitoring.record)
+
+
+def _pace(environment: Mapping[str, str]) -> tuple[float, float]:
+    scale = float(environment.get("SIMULATOR_TIME_SCALE", "1"))
+    seconds = float(environment.get("SIMULATOR_STARTUP_SECONDS", "0"))
+    if not 0 < scale < float("inf") or seconds < 0:
+        raise ValueError("SIMULATOR_TIME_SCALE must be > 0 and SIMULATOR_STARTUP_SECONDS >= 0")
+    return scale, seconds
+
+
+def _bind(given: Arguments) -> socket.socket:
+    """The port is taken at once but only listened to when the engine is ready, as vLLM does."""
+    host = given.values["host"] or ""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    listening = socket.socket(family, socket.SOCK_STREAM)
+    listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    listening.bind((host, given.values["port"]))
+    return listening
+
+
+def _serve(effective: Configuration, active: Faults, scale: float, listening: socket.socket) -> None:
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        runner.run(_run_server(effective, active, scale, listening))
+
+
+async def _run_server(effective: Configuration, active: Faults, scale: float, listening: socket.socket) -> None:
+    values = effective.values
+    api = Api(effective, lambda monitoring: make_engine(effective, active, scale, monitoring), active)
+    host, port = listening.getsockname()[:2]
+    shown = f"[{host}]" if ":" in host else host
+    startup_log.serving(
+        effective, f"http://{shown}:{port}", [(route.path, _methods(route.methods)) for route in api.routes()]
+    )
+    config = uvicorn.Config(
+        api.application(),
+        http="httptools",
+        ws="none",
+        lifespan="on",
+        log_config=log.uvicorn_logging(access=not values["disable_uvicorn_access_log"]),
+        timeout_keep_alive=5,
+        timeout_graceful_shutdown=1,
+    )
+    quiet = (values["disable_access_log_for_endpoints"] or "").split(",")
+    if quiet != [""]:
+        logging.getLogger("uvicorn.access").addFilter(
+            lambda record: str(record.args[2] if isinstance(record.args, tuple) else "").split("?")[0] not in quiet
+        )
+    server = _Server(config)
+
+    def stop() -> None:
+        startup_log.shutdown()
+        api.engine.abort_all()
+        server.should_exit = True
+        asyncio.get_running_loop().call_later(GRACE_SECONDS, server.leave_connections)
+
+    loop = asyncio.get_running_loop()
+    if active.of_kind("ignore-sigterm"):
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    else:
+        loop.add_signal_handler(signal.SIGTERM, stop)
+    loop.add_signal_handler(signal.SIGINT, stop)
+    await server.serve(sockets=[listening])
+
+
+class _Server(uvicorn.Server):
+    """uvicorn without signal handlers of its own, which would end the process by the signal again."""
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Generator[None, None, None]:
+        yield
+
+    def leave_connections(self) -> None:
+        self.force_exit = True
+
+
+def _methods(methods: set[str] | None) -> str:
+    return ", ".join(sorted((methods or set()) - {"HEAD"}))
+
+
+def _exit_with_stdin() -> None:
+    # os.read: a buffered reader's lock would be in the way when the interpreter ends.
+    while os.read(0, 4096):
+        pass
+    os._exit(0)

@@ -1,0 +1,40 @@
+"""How long one engine step takes.
+
+``seconds = a(runner, async) + b * tokens + c * running + d * proposals`` where `tokens` are the tokens
+scheduled in the step, `running` the requests in it, and `proposals` the requests for which the drafter
+searches on the critical path (method ``ngram``: all that decode). The parameters are fitted to a published
+measurement by ``benchmarks/fit_step_time.py`` and lie in ``step_time.json`` beside this module, with
+residuals.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from importlib.resources import files
+
+
+@dataclass(frozen=True, slots=True)
+class StepTime:
+    """Parameters of one engine configuration, in seconds, before the time scale."""
+
+    base: float
+    per_token: float
+    per_running: float
+    per_proposal: float
+
+    def seconds(self, tokens: int, running: int) -> float:
+        """Duration of a step with this many tokens and requests."""
+        return self.base + self.per_token * tokens + (self.per_running + self.per_proposal) * running
+
+
+def load(*, runner: str, asynchronous: bool, proposes_on_cpu: bool) -> StepTime:
+    """Fitted parameters; `runner` is "V1" or "V2"."""
+    fitted = json.loads(files("runner.simulator").joinpath("step_time.json").read_text("utf-8"))
+    parameters = fitted["parameters"]
+    return StepTime(
+        base=parameters["a"][f"{runner} {'async' if asynchronous else 'sync'}"],
+        per_token=parameters["b"],
+        per_running=parameters["c"],
+        per_proposal=parameters["d"] if proposes_on_cpu else 0.0,
+    )

@@ -1,0 +1,176 @@
+"""The log against recordings of vLLM 0.26.0, the arguments, and how the process ends."""
+
+from __future__ import annotations
+
+import ast
+import re
+import socket
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from simulator_process import FIXTURES, SPECULATION, EngineProcess
+
+# Lines of the recordings that the embedded engine leaves out, each for a reason.
+LEFT_OUT = (
+    "Found ulimit",  # this machine's limits
+    "world_size=1 rank=0",  # a random port
+    "FlashInfer top-p",  # an environment variable of the recording
+    "Using FlashAttention version",  # the simulated GPU is another one
+    "Filesystem type", "Auto-prefetch",  # no checkpoint is read
+    "Loading safetensors", "cuteDSL", "Skipping CuTeDSL", "Kernel JIT monitor",
+)  # fmt: skip
+PREFIX = re.compile(r"^\((APIServer|EngineCore) pid=\d+\) (.*)$")
+
+
+def skeleton(lines: list[str]) -> list[str]:
+    """Role, level, source and text of each line, with every number and path made equal."""
+    found = []
+    for line in lines:
+        match = PREFIX.match(line)
+        if not match or not match.group(2).strip() or any(text in line for text in LEFT_OUT):
+            continue
+        if "Route: " in line or "Available routes" in line:
+            continue
+        text = re.sub(r"\d\d-\d\d \d\d:\d\d:\d\d", "TIME", f"{match.group(1)} {match.group(2)}")
+        text = re.sub(r"/models/qwen2.5-3b-shape|some/model", "MODEL", text).replace("qwen2.5-3b", "m")
+        text = re.sub(r"http://\S+", "ADDRESS", text)
+        found.append(text if "non-default" in text or "config:" in text else re.sub(r"[\d,]*\d(\.\d+)?", "N", text))
+    return found
+
+
+@pytest.mark.parametrize("arm", ["on", "off"])
+def test_startup_lines_equal_the_recording(start: Callable[..., EngineProcess], arm: str) -> None:
+    flags = ("--max-num-batched-tokens", "2048", *(SPECULATION if arm == "on" else ()))
+    engine = start(*flags, VLLM_SERVER_DEV_MODE="1").ready()
+    mine = skeleton(engine.log[: next(i for i, line in enumerate(engine.log) if "startup complete" in line) + 1])
+    theirs = skeleton((FIXTURES / f"startup-{arm}.log").read_text("utf-8").splitlines())
+    host = "'host': '127.0.0.1', 'port': 0, "
+    mine = [line.replace(host, "") for line in mine]
+    assert mine == theirs
+
+
+def arguments(engine: EngineProcess) -> dict[str, Any]:
+    found = engine.wait_for(r"non-default args: (\{.*\})")
+    parsed = ast.literal_eval(found.group(1))
+    assert isinstance(parsed, dict)
+    return parsed
+
+
+def test_default_limits_and_chunked_prefill_line(start: Callable[..., EngineProcess]) -> None:
+    engine = start("--max_num_batched_tokens=4k", "--no-enable-prefix-caching", "--dtype", "half").ready()
+    engine.wait_for(r"Chunked prefill is enabled with max_num_batched_tokens=4000\.")
+    assert arguments(engine)["enable_prefix_caching"] is False
+    engine.wait_for(r"dtype=torch\.float16.*enable_prefix_caching=False")
+    assert 'enable_prefix_caching="False"' in engine.http.get("/metrics").text
+
+
+def test_json_forms_are_shown_as_one_dictionary(start: Callable[..., EngineProcess]) -> None:
+    engine = start(
+        "-sc", '{"method": "ngram"}', "--speculative-config.num-speculative-tokens", "3",
+        "--served-model-name", "a", "b",
+    )  # fmt: skip
+    engine.ready()
+    shown = arguments(engine)
+    assert shown["speculative_config"] == {"method": "ngram", "num_speculative_tokens": 3}
+    assert shown["served_model_name"] == ["a", "b"]
+    names = [item["id"] for item in engine.http.get("/v1/models").json()["data"]]
+    assert names == ["a", "b"]
+    assert 'model_name="a"' in engine.http.get("/metrics").text
+
+
+@pytest.mark.parametrize(
+    ("flags", "environment", "lines"),
+    [
+        ((), {"VLLM_USE_V2_MODEL_RUNNER": "0"}, ("Starting to load model", "scheduling is enabled")),
+        (("--no-async-scheduling",), {}, ("Using V2 Model Runner", "scheduling is disabled")),
+        (
+            ("--spec-method", "ngram_gpu", "--spec-tokens", "2"),
+            {},
+            ("scheduling is enabled", "Disabling cascade attention", r"method='ngram_gpu', model='some/model'"),
+        ),
+    ],
+)
+def test_runner_and_scheduling_lines(
+    start: Callable[..., EngineProcess],
+    flags: tuple[str, ...],
+    environment: dict[str, str],
+    lines: tuple[str, ...],
+) -> None:
+    engine = start(*flags, **environment).ready()
+    for line in lines:
+        assert re.search(line, engine.text), line
+    assert ("Using V2 Model Runner" in engine.text) == ("Starting to load model" not in engine.text)
+
+
+@pytest.mark.parametrize(
+    ("flags", "code", "message"),
+    [
+        (("--foo",), 2, r"(?m)^vllm: error: unrecognized arguments: --foo$"),
+        (("--max-num-seqs", "many"), 2, "argument --max-num-seqs: invalid int value: 'many'"),
+        (("--spec-method", "magic"), 2, "argument --spec-method: invalid choice: 'magic'"),
+        (("--spec-tokens", "5"), 1, "ValueError: num_speculative_tokens was provided but without speculative model."),
+        (("--spec-method", "ngram"), 1, "ValueError: num_speculative_tokens must be provided with"),
+        (
+            (*SPECULATION, "-sc", '{"num_speculative_tokens": 4}'),
+            1,
+            r"--spec-tokens and --speculative-config\['num_speculative_tokens'\] are mutually exclusive",
+        ),
+        ((*SPECULATION, "--async-scheduling"), 1, "ValueError: .*async scheduling is only supported"),
+        ((*SPECULATION, "-sc.prompt_lookup_min=6", "-sc.prompt_lookup_max=2"), 1, "must be <= prompt_lookup_max=2"),
+        (("--max-num-batched-tokens", "8"), 1, r"max_num_batched_tokens \(8\) must be greater than"),
+        (("--gpu-memory-utilization", "0.05"), 1, "No available memory for the cache blocks"),
+        (("--num-gpu-blocks-override", "9"), 1, "To serve at least one request"),
+        (("--spec-method", "eagle", "--spec-tokens", "2", "--spec-model", "x"), 1, "does not simulate"),
+    ],
+)
+def test_refused_arguments(
+    start: Callable[..., EngineProcess], flags: tuple[str, ...], code: int, message: str
+) -> None:
+    engine = start(*flags)
+    assert engine.process.wait(10) == code
+    engine.wait_for(message)
+    assert "Starting vLLM server" not in engine.text
+
+
+def test_v2_runner_cannot_be_forced_on_ngram(start: Callable[..., EngineProcess]) -> None:
+    engine = start(*SPECULATION, VLLM_USE_V2_MODEL_RUNNER="1")
+    assert engine.process.wait(10) == 1
+    engine.wait_for("ValueError: Model Runner V2 does not yet support")
+
+
+def test_sigterm_ends_quietly_even_with_a_request_in_flight(start: Callable[..., EngineProcess]) -> None:
+    engine = start(scale="20").ready()
+    with engine.http.stream("POST", "/v1/chat/completions", json={
+        "messages": [{"role": "user", "content": "x"}], "stream": True,
+    }):  # fmt: skip
+        assert engine.stop() == 0
+    tail = [line.partition(") ")[2] for line in engine.log if "INFO:     " in line][-3:]
+    assert tail[0] == "INFO:     Shutting down"
+    assert "INFO:     Application shutdown complete." in tail
+
+
+def test_end_of_stdin_ends_the_process(start: Callable[..., EngineProcess]) -> None:
+    engine = start().ready()
+    assert engine.process.stdin is not None
+    engine.process.stdin.close()
+    engine.process.wait(5)
+
+
+def test_port_in_use_is_an_error(start: Callable[..., EngineProcess]) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        engine = start("--port", str(taken.getsockname()[1]))
+        assert engine.process.wait(10) == 1
+        engine.wait_for("Address already in use")
+
+
+def test_access_lines_and_their_switch(start: Callable[..., EngineProcess]) -> None:
+    engine = start("--disable-access-log-for-endpoints", "/health,/metrics").ready()
+    engine.http.get("/health")
+    engine.http.get("/metrics?x=1")
+    engine.http.get("/version")
+    engine.wait_for(r'\(APIServer pid=\d+\) INFO:     127\.0\.0\.1:\d+ - "GET /version HTTP/1\.1" 200 OK')
+    assert "/health HTTP" not in engine.text
+    assert "/metrics" not in engine.text.partition("Application startup complete")[2]
