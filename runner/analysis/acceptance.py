@@ -74,9 +74,7 @@ def tokens_per_decode_step(rounds: Sequence[Round]) -> Value:
 
 def speculates(rounds: Sequence[Round]) -> bool:
     """Whether the engine exposes draft counters at all: it does not while speculation is off."""
-    return any(
-        round_.after is not None and round_.after.total(metrics.SPEC_DRAFTS) is not None for round_ in rounds
-    )
+    return any(round_.after is not None and round_.after.total(metrics.SPEC_DRAFTS) is not None for round_ in rounds)
 
 
 def _sum(rounds: Sequence[Round], name: str, **labels: str) -> Value:

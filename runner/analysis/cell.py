@@ -78,9 +78,7 @@ class Cell:
     def contaminated(self) -> list[Round]:
         """Rounds in which the engine finished more than was sent, beyond what the spec tolerates."""
         return [
-            round_
-            for round_ in self.rounds
-            if isinstance(extra := surplus(round_, self.phase), float) and extra > 0
+            round_ for round_ in self.rounds if isinstance(extra := surplus(round_, self.phase), float) and extra > 0
         ]
 
     def _mean(self, metric: Callable[[Round], Value]) -> Value:

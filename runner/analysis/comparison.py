@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from runner.analysis.cell import Cell, cell
-from runner.analysis.latency import mean_latency
+from runner.analysis.latency import latencies_by_body, mean_latency
 from runner.analysis.throughput import throughput
 from runner.analysis.value import Absent, Value, ratio
 from runner.record.record import Record, Round
@@ -35,16 +35,18 @@ class Comparison:
     def lowest_ratio(self, metric: str) -> Value:
         """The smallest speed-up that any pair of samples shows: the other's worst against the baseline's best.
 
-        Samples are single requests at concurrency 1 and rounds above. Above 1 means that the two ranges do not
-        overlap. Absent with fewer than two samples a side: one sample has no range.
+        Samples are single requests of one prompt at concurrency 1, and rounds above. Above 1 means that the two
+        ranges do not overlap. Absent with fewer than two samples a side: one sample has no range.
         """
-        return self._extreme(metric, lambda base, other: min(other) / max(base))
+        return self._extreme(metric, min, lambda base, other: min(other) / max(base))
 
     def highest_ratio(self, metric: str) -> Value:
         """The largest speed-up that any pair of samples shows; below 1 the other is slower beyond any overlap."""
-        return self._extreme(metric, lambda base, other: max(other) / min(base))
+        return self._extreme(metric, max, lambda base, other: max(other) / min(base))
 
-    def _extreme(self, metric: str, pick: Callable[[list[float], list[float]], float]) -> Value:
+    def _extreme(
+        self, metric: str, over: Callable[[list[float]], float], pick: Callable[[list[float], list[float]], float]
+    ) -> Value:
         if self.void is not None:
             return self.void
         base, other = _samples(self.base, metric), _samples(self.other, metric)
@@ -52,8 +54,13 @@ class Comparison:
             return base
         if isinstance(other, Absent):
             return other
-        fewest = min(len(base), len(other))
-        return pick(base, other) if fewest >= 2 else Absent("one-round", {"n": fewest})
+        ratios = []
+        for prompt in base:
+            fewest = min(len(base[prompt]), len(other.get(prompt, ())))
+            if fewest < 2:
+                return Absent("one-round", {"n": fewest})
+            ratios.append(pick(base[prompt], other[prompt]))
+        return over(ratios) if ratios else Absent("not-measured")
 
     def round_ratio(self, index: int, metric: Callable[[Round], Value] = throughput) -> Value:
         """The ratio of the two cells' rounds of one number."""
@@ -68,14 +75,17 @@ def comparison(record: Record, arm: str, concurrency: int) -> Comparison:
     return Comparison(cell(record, record.plan.baseline, concurrency), cell(record, arm, concurrency))
 
 
-def _samples(one: Cell, metric: str) -> list[float] | Absent:
-    """Speeds (larger is faster) of a cell, one per sample."""
-    if one.concurrency == 1:
-        return [1 / seconds for seconds in one.latencies if seconds > 0]
-    speeds: list[float] = []
+def _samples(one: Cell, metric: str) -> dict[str, list[float]] | Absent:
+    """Speeds (larger is faster) of a cell, one per sample, by prompt at concurrency 1."""
+    speeds: dict[str, list[float]] = {}
     for round_ in one.rounds:
+        if one.concurrency == 1:
+            for body, times in latencies_by_body(round_).items():
+                prompt = one.record.bodies[body].prompt
+                speeds.setdefault(prompt, []).extend(1 / seconds for seconds in times if seconds > 0)
+            continue
         value = throughput(round_) if metric == "throughput" else ratio(1.0, mean_latency(round_))
         if isinstance(value, Absent):
             return value
-        speeds.append(value)
+        speeds.setdefault("", []).append(value)
     return speeds

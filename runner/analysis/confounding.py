@@ -52,9 +52,7 @@ def side_effects(record: Record, arm: Arm) -> list[Difference]:
 def confounders(record: Record, arm: Arm) -> list[Difference]:
     """Side effects that really differ, or of which nothing tells whether they do."""
     return [
-        one
-        for one in side_effects(record, arm)
-        if one.status in ("declared", "undeclared", "contradicted", "unseen")
+        one for one in side_effects(record, arm) if one.status in ("declared", "undeclared", "contradicted", "unseen")
     ]
 
 

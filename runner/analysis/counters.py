@@ -13,9 +13,8 @@ def counter_delta(round_: Round, name: str, **labels: str) -> Value:
     change = delta(round_.before, round_.after, name, **labels)
     if change.value is not None:
         return change.value
-    if change.reason == "reset":
-        return Absent("counter-reset", {"name": name})
-    return Absent("series-absent", {"name": name})
+    reason = {"reset": "counter-reset", "mixed-models": "models-mixed"}.get(change.reason or "", "series-absent")
+    return Absent(reason, {"name": name})
 
 
 def window_requests(round_: Round, *, warm_up_counted: bool) -> tuple[int, int]:

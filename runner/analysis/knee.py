@@ -1,5 +1,6 @@
 """The operating point: where more concurrency stops paying."""
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -37,7 +38,7 @@ def find_knee(points: Sequence[GridPoint]) -> Knee | Absent:
     the throughput.
     """
     ordered = sorted(points, key=lambda point: point.concurrency)
-    for here, following in zip(ordered, ordered[1:], strict=False):
+    for here, following in itertools.pairwise(ordered):
         if isinstance(here.throughput, Absent):
             return here.throughput
         if isinstance(following.throughput, Absent):

@@ -17,6 +17,15 @@ def client_latencies(round_: Round) -> list[float]:
     ]
 
 
+def latencies_by_body(round_: Round) -> dict[str, list[float]]:
+    """The same, by the request body: prompts of different length have nothing to do with each other's spread."""
+    times: dict[str, list[float]] = {}
+    for request in round_.ok:
+        if request.last_byte_ns is not None and request.sent_ns is not None:
+            times.setdefault(request.body_id, []).append((request.last_byte_ns - request.sent_ns) / 1e9)
+    return times
+
+
 def client_mean_latency(round_: Round) -> Value:
     """Mean of the client's latencies, in seconds. Used at concurrency 1, where single times mean something."""
     if round_.finished is None or not round_.finished.complete:

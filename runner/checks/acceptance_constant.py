@@ -19,8 +19,7 @@ def acceptance_constant(record: Record, parameters: AcceptanceConstant) -> Itera
     for arm in record.plan.arms:
         rounds = [round_ for engine in record.of_arm(arm.id) for round_ in engine.rounds]
         configured = any(
-            engine.evidence is not None and engine.evidence.speculation is not None
-            for engine in record.of_arm(arm.id)
+            engine.evidence is not None and engine.evidence.speculation is not None for engine in record.of_arm(arm.id)
         )
         if configured or speculates(rounds):
             judged = True

@@ -24,9 +24,7 @@ def configuration_in_force(record: Record, _: ConfigurationInForce) -> Iterator[
 
 def _judge(record: Record, engine: EngineRun, label: str) -> Iterator[Finding]:
     if engine.refused is not None:
-        yield Finding(
-            Judgement.FAIL, "setting-refused", {"reasons": "; ".join(engine.refused.reasons)}, label
-        )
+        yield Finding(Judgement.FAIL, "setting-refused", {"reasons": "; ".join(engine.refused.reasons)}, label)
         return
     if engine.evidence is None:
         yield Finding(Judgement.INCONCLUSIVE, "no-evidence", subject=label)

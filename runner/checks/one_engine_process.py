@@ -1,5 +1,6 @@
 """Each replicate was served by one engine process from start to end."""
 
+import itertools
 from collections.abc import Iterator
 
 from runner.checks.finding import Finding, Judgement
@@ -25,19 +26,18 @@ def one_engine_process(record: Record, _: OneEngineProcess) -> Iterator[Finding]
 def _judge(engine: EngineRun, label: str) -> Finding:
     if engine.failed is not None:
         return Finding(Judgement.FAIL, "engine-died", {"reason": engine.failed.reason}, label)
-    scrapes = [
-        scrape for round_ in engine.rounds for scrape in (round_.before, round_.after) if scrape is not None
-    ]
+    scrapes = [scrape for round_ in engine.rounds for scrape in (round_.before, round_.after) if scrape is not None]
+    if not scrapes:
+        return Finding(Judgement.INCONCLUSIVE, "not-measured", subject=label)
     starts = {scrape.total(metrics.PROCESS_START) for scrape in scrapes}
     identities = {name for round_ in engine.rounds for name in round_.engines}
     if len(starts - {None}) > 1 or len(identities) > 1:
         return Finding(Judgement.FAIL, "engine-restarted", {"starts": len(starts - {None})}, label)
     fallen = any(
-        delta(first, second, metrics.E2E_COUNT).reason == "reset"
-        for first, second in zip(scrapes, scrapes[1:], strict=False)
+        delta(first, second, metrics.E2E_COUNT).reason == "reset" for first, second in itertools.pairwise(scrapes)
     )
     if fallen:
         return Finding(Judgement.FAIL, "counters-fell", subject=label)
-    if not scrapes or None in starts:
+    if None in starts:
         return Finding(Judgement.INCONCLUSIVE, "start-time-absent", subject=label)
     return Finding(Judgement.PASS, "one-process", {"scrapes": len(scrapes)}, label)

@@ -27,9 +27,7 @@ def _judge(cell: Cell, parameters: QueueOnlyAbove) -> Finding:
     if parameters.argument is not None:
         value = cell.arm.argument(parameters.argument)
         if isinstance(value, bool) or not isinstance(value, int):
-            return Finding(
-                Judgement.INCONCLUSIVE, "limit-unknown", {"argument": parameters.argument}, subject
-            )
+            return Finding(Judgement.INCONCLUSIVE, "limit-unknown", {"argument": parameters.argument}, subject)
         limit = value
     assert limit is not None
     waiting = gauge(cell.rounds, lambda sample: sample.waiting)
@@ -43,10 +41,6 @@ def _judge(cell: Cell, parameters: QueueOnlyAbove) -> Finding:
     }
     if cell.concurrency <= limit:
         judgement = Judgement.PASS if waiting.median == 0 else Judgement.FAIL
-        return Finding(
-            judgement, "queue-none" if waiting.median == 0 else "queue-below-limit", figures, subject
-        )
+        return Finding(judgement, "queue-none" if waiting.median == 0 else "queue-below-limit", figures, subject)
     judgement = Judgement.PASS if waiting.median > 0 else Judgement.FAIL
-    return Finding(
-        judgement, "queue-above-limit" if waiting.median > 0 else "queue-missing", figures, subject
-    )
+    return Finding(judgement, "queue-above-limit" if waiting.median > 0 else "queue-missing", figures, subject)

@@ -28,9 +28,7 @@ def same_output(record: Record, parameters: SameOutput) -> Iterator[Finding]:
             yield _judge(record, arm, prompt, reference, outputs, parameters.max_different)
 
 
-def _judge(
-    record: Record, arm: Arm, prompt: str, reference: str, outputs: list[str | None], allowed: int
-) -> Finding:
+def _judge(record: Record, arm: Arm, prompt: str, reference: str, outputs: list[str | None], allowed: int) -> Finding:
     if not outputs or None in outputs:
         return Finding(Judgement.INCONCLUSIVE, "no-output", {"prompt": prompt}, arm.label)
     different = [one for one in outputs if one is not None and not same_text(record, reference, one)]

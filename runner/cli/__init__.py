@@ -22,7 +22,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         # The reader of our output went away; there is nobody left to tell.
         sys.stderr.close()
         return 141
-    except Exception:  # noqa: BLE001 - the last line of defence: a bug must not look like a verdict
+    except Exception:
         traceback.print_exc()
         print("run: internal error; please report it with the lines above", file=sys.stderr)
         return INTERNAL_ERROR

@@ -44,13 +44,18 @@ def dispatch(argv: list[str]) -> int:
         return 0
     if first in COMMANDS:
         return _command(COMMANDS[first][0], argv[1:])
-    if first.startswith("-") or first.endswith((".yaml", ".yml")) or Path(first).exists():
+    if first.startswith("-") or first.endswith((".yaml", ".yml")) or _exists(first):
         return _command(RUN_SPEC, argv)
     found = nearest(first, COMMANDS)
     meant = f'did you mean "run {found}"?' if found else f"commands: {', '.join(COMMANDS)}."
-    raise Usage(
-        f'"{first}" is neither a command nor a file; {meant} A spec is named by its path: run specs/NAME.yaml'
-    )
+    raise Usage(f'"{first}" is neither a command nor a file; {meant} A spec is named by its path: run specs/NAME.yaml')
+
+
+def _exists(path: str) -> bool:
+    try:
+        return Path(path).exists()
+    except OSError:
+        return False  # too long for a name, or in a folder that cannot be looked into
 
 
 def _command(module: str, argv: list[str]) -> int:

@@ -2,7 +2,7 @@
 
 import os
 import sys
-from argparse import ArgumentParser, Namespace
+from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -28,11 +28,19 @@ class Inputs:
     origin: str
 
 
+def _name(text: str) -> str:
+    # an empty variable of a script must not become the default
+    if not text:
+        raise ArgumentTypeError("it is empty; leave --target out for the default")
+    return text
+
+
 def add_inputs(parser: ArgumentParser) -> None:
     """The arguments SPEC, --target and --site."""
     parser.add_argument("spec", type=Path, metavar="SPEC", help="the experiment, a YAML file")
     parser.add_argument(
         "--target",
+        type=_name,
         metavar="NAME",
         help="where engines run (default: $RUNNER_TARGET, the site file, embedded)",
     )

@@ -20,9 +20,7 @@ class Progress:
         self._requests = 0
         self._round_units = 0.0
         self._units_done = 0.0
-        self._units = sum(
-            phase.rounds * phase.requests / level for phase, level in plan.grid for _ in plan.launches
-        )
+        self._units = sum(phase.rounds * phase.requests / level for phase, level in plan.grid for _ in plan.launches)
         self._round_started = 0.0
         self._spent = 0.0
 

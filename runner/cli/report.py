@@ -17,9 +17,7 @@ def main(argv: list[str]) -> int:
         prog="run report", description="Make a run's report.md and result.json again, from its record alone."
     )
     parser.add_argument("run", type=Path, metavar="RUN", help="a run directory")
-    parser.add_argument(
-        "--language", choices=LANGUAGES, help="another language than the spec's; goes to --output"
-    )
+    parser.add_argument("--language", choices=LANGUAGES, help="another language than the spec's; goes to --output")
     parser.add_argument(
         "--output",
         metavar="FILE",

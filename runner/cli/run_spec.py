@@ -93,7 +93,7 @@ def _carry_out(inputs: Inputs, target: Target, directory: Path) -> str | None:
             asyncio.run(_until_done_or_stopped(context, target))
         except KeyboardInterrupt:
             pass  # the second signal: the first one is journaled, the engine is stopped
-        except Exception as error:  # noqa: BLE001 - what was measured so far must still be reported
+        except Exception as error:
             failed = traceback.format_exc()
             emit(RunnerFailed(error=f"{type(error).__name__}: {error}"))
         emit(RunFinished(seconds=round(context.clock.now() / 1e9, 3)))

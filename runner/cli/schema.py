@@ -8,8 +8,6 @@ from runner.spec.schema import experiment_schema
 
 def main(argv: list[str]) -> int:
     """Always 0."""
-    ArgumentParser(prog="run schema", description="Print the JSON schema of a spec, for editors.").parse_args(
-        argv
-    )
+    ArgumentParser(prog="run schema", description="Print the JSON schema of a spec, for editors.").parse_args(argv)
     sys.stdout.write(experiment_schema())
     return 0

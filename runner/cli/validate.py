@@ -12,9 +12,7 @@ from runner.spec.problem import SpecError
 
 def main(argv: list[str]) -> int:
     """0 when all are valid, 2 otherwise."""
-    parser = ArgumentParser(
-        prog="run validate", description="Check specs and say everything that is wrong with them."
-    )
+    parser = ArgumentParser(prog="run validate", description="Check specs and say everything that is wrong with them.")
     parser.add_argument("specs", type=Path, nargs="+", metavar="SPEC")
     code = 0
     for path in parser.parse_args(argv).specs:

@@ -133,14 +133,10 @@ def _list(key: str, flag: str, value: list[Any] | tuple[Any, ...]) -> list[str]:
         return [word for item in items for word in _pair(flag, item)]
     if isinstance(value, CommaSeparated):
         if holds_comma := [item for item in items if "," in item]:
-            raise ValueError(
-                f"{key!r}: {holds_comma[0]!r} holds a comma and cannot be one item of a comma list"
-            )
+            raise ValueError(f"{key!r}: {holds_comma[0]!r} holds a comma and cannot be one item of a comma list")
         return _pair(flag, ",".join(items))
     if dashed := [item for item in items if item.startswith("-")]:
-        raise ValueError(
-            f"{key!r}: the list item {dashed[0]!r} begins with a dash, which argparse reads as a flag"
-        )
+        raise ValueError(f"{key!r}: the list item {dashed[0]!r} begins with a dash, which argparse reads as a flag")
     return [flag, *items]
 
 

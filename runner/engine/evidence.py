@@ -177,9 +177,7 @@ _FLAT_SPECULATIVE: Final[Mapping[str, str]] = {
 }
 _HIDDEN: Final = "***"
 # methods whose configuration line prints the model that the author named
-_MODEL_PRINTED: Final = frozenset(
-    {"draft_model", "eagle", "eagle3", "medusa", "mlp_speculator", "dflash", "dspark"}
-)
+_MODEL_PRINTED: Final = frozenset({"draft_model", "eagle", "eagle3", "medusa", "mlp_speculator", "dflash", "dspark"})
 
 
 def judge(
@@ -199,9 +197,7 @@ def judge(
     ]
 
 
-def _judge_plain(  # noqa: PLR0911 - one return for each row of the decision
-    name: str, value: object, log: LogEvidence | None, exposition: Exposition | None
-) -> ArgumentEvidence:
+def _judge_plain(name: str, value: object, log: LogEvidence | None, exposition: Exposition | None) -> ArgumentEvidence:
     configured, where, quote = _configured(name, log, exposition)
     parsed: object = ABSENT
     if log is not None and log.non_default_args is not None:
@@ -223,9 +219,7 @@ def _judge_plain(  # noqa: PLR0911 - one return for each row of the decision
     if resolved is False:
         return verdict(InForce.DIFFERS, f"{where} shows {configured!r}")
     if fits is True:
-        return verdict(
-            InForce.IN_FORCE, "parsed as wanted; the engine's configuration does not show this option"
-        )
+        return verdict(InForce.IN_FORCE, "parsed as wanted; the engine's configuration does not show this option")
     return verdict(InForce.UNKNOWN, _why_unknown(parsed, log))
 
 
@@ -237,9 +231,7 @@ def _why_unknown(parsed: object, log: LogEvidence) -> str:
     return "not among the non-default args: it equals vLLM's default, or it was not given"
 
 
-def _configured(
-    name: str, log: LogEvidence | None, exposition: Exposition | None
-) -> tuple[object, str, str | None]:
+def _configured(name: str, log: LogEvidence | None, exposition: Exposition | None) -> tuple[object, str, str | None]:
     """The value in the engine's configuration or ABSENT, where it stands, and the quote."""
     if log is not None:
         if name == "async_scheduling" and log.async_scheduling is not None:
@@ -286,9 +278,7 @@ def _judge_speculative(
             found |= _speculative_fields(key, item)
     asked = _speculative_fields(name, value)
     whole = name == _SPECULATIVE
-    parsed: object = (
-        (found or ABSENT) if whole else next((found[key] for key in asked if key in found), ABSENT)
-    )
+    parsed: object = (found or ABSENT) if whole else next((found[key] for key in asked if key in found), ABSENT)
     configured = _configured_speculation(log, asked, whole=whole)
     verdict, reason = _speculative_verdict(asked, found, log)
     quote = log.quotes.get("speculative") if log else None
@@ -308,7 +298,7 @@ def _configured_speculation(log: LogEvidence | None, asked: Mapping[str, object]
     return printed if whole else next((printed[key] for key in asked if key in printed), ABSENT)
 
 
-def _speculative_verdict(  # noqa: PLR0911 - one return for each row of the decision
+def _speculative_verdict(
     asked: Mapping[str, object], found: Mapping[str, object], log: LogEvidence | None
 ) -> tuple[InForce, str]:
     if log is None:
@@ -367,7 +357,7 @@ _SUFFIXES: Final[Mapping[str, int]] = {
 }
 
 
-def same(wanted: object, found: object) -> bool | None:  # noqa: PLR0911 - one return for each kind
+def same(wanted: object, found: object) -> bool | None:
     """Whether a found value is the wanted one, in any representation; None where it cannot be told.
 
     Tolerated: ``[x]`` and x; ``"4k"`` = 4000 and ``"4K"`` = 4096 (vLLM's own suffixes); ``"0.30"`` = 0.3;
@@ -505,9 +495,7 @@ RECURRING: Final = 64
 """Characters of a recurring text in which any tokenizer finds an n-gram that recurs."""
 _VARIED: Final = 8
 # Methods that draft at every decode step, whatever the text.
-_ALWAYS: Final = frozenset(
-    {"draft_model", "eagle", "eagle3", "mtp", "medusa", "mlp_speculator", "dflash", "dspark"}
-)
+_ALWAYS: Final = frozenset({"draft_model", "eagle", "eagle3", "mtp", "medusa", "mlp_speculator", "dflash", "dspark"})
 _LOOKUP: Final = frozenset({"ngram", "ngram_gpu"})
 
 

@@ -35,11 +35,7 @@ class Exposition:
     def select(self, name: str, /, **labels: str) -> dict[SeriesKey, float]:
         """The series of the sample ``name`` that carry all of ``labels``."""
         asked = labels.items()
-        return {
-            key: value
-            for key, value in self.series.items()
-            if key[0] == name and asked <= dict(key[1]).items()
-        }
+        return {key: value for key, value in self.series.items() if key[0] == name and asked <= dict(key[1]).items()}
 
     def total(self, name: str, /, **labels: str) -> float | None:
         """Sum over the series of ``name`` that carry ``labels`` (all engines); None when there is none.
@@ -52,9 +48,7 @@ class Exposition:
 
     def label_values(self, name: str, label: str, /, **labels: str) -> frozenset[str]:
         """The values of ``label`` on the series of ``name`` that carry ``labels``."""
-        return frozenset(
-            value for key in self.select(name, **labels) for found, value in key[1] if found == label
-        )
+        return frozenset(value for key in self.select(name, **labels) for found, value in key[1] if found == label)
 
     def by_label(self, name: str, label: str, /, **labels: str) -> dict[str, float] | None:
         """Sums of ``name`` by the value of ``label``; None when no such series carries it.
@@ -119,9 +113,7 @@ def parse(text: str, *, max_line: int = 65_536, max_series: int = 200_000) -> Ex
                 key = (sample.name, tuple(sorted(sample.labels.items())))
                 twice = twice or (key if key in series else None)
                 series[key] = float(sample.value)
-    except (
-        Exception
-    ) as error:  # the parser's own faults on foreign text: ValueError, IndexError, KeyError ...
+    except Exception as error:  # the parser's own faults on foreign text: ValueError, IndexError, KeyError ...
         raise ExpositionError(f"no Prometheus text: {_first_unreadable(samples)}") from error
     if twice is not None:
         raise ExpositionError(f"the series {_written(twice)} occurs twice")
@@ -168,9 +160,7 @@ def _twin(name: str) -> str:
 _TWINS: Final = frozenset(
     _twin(name)
     for name in vars(metrics).values()
-    if isinstance(name, str)
-    and name.startswith(metrics.PREFIX)
-    and name.endswith(("_total", "_sum", "_count"))
+    if isinstance(name, str) and name.startswith(metrics.PREFIX) and name.endswith(("_total", "_sum", "_count"))
 )
 
 

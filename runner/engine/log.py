@@ -91,9 +91,7 @@ _HEADER: Final = re.compile(
     r"\d\d-\d\d \d\d:\d\d:\d\d\S* \[([^\]:\s]+)(?::\d+)?\] ?"
 )
 # uvicorn pads its level to nine characters
-_PLAIN_LEVEL: Final = re.compile(
-    r"(?:^|.{0,200}?\s)(?:(INFO):     |(WARNING):  |(ERROR):    |(CRITICAL): )(?! )"
-)
+_PLAIN_LEVEL: Final = re.compile(r"(?:^|.{0,200}?\s)(?:(INFO):     |(WARNING):  |(ERROR):    |(CRITICAL): )(?! )")
 
 
 @dataclass(frozen=True, slots=True)
@@ -296,9 +294,7 @@ _V2_RUNNER: Final = re.compile(r"^Using V2 Model Runner")
 _V1_RUNNER: Final = re.compile(r"^(Model Runner V2 .+); using the V1 model runner instead")
 _BATCHED: Final = re.compile(r"^Chunked prefill is enabled with max_num_batched_tokens=(\d+)")
 _SCHEDULED: Final = re.compile(r"^max_num_scheduled_tokens is set to (\d+) based on the speculative decoding")
-_SAMPLING: Final = re.compile(
-    r"^([a-z_]+(?:(?:, | and )[a-z_]+)*) parameters won't work with speculative decoding"
-)
+_SAMPLING: Final = re.compile(r"^([a-z_]+(?:(?:, | and )[a-z_]+)*) parameters won't work with speculative decoding")
 _KV_TOKENS: Final = re.compile(r"^[\w+ ]*KV cache size: ([\d,]+) tokens")
 _CONCURRENCY: Final = re.compile(r"(?:^|, )Maximum concurrency for [\d,]+ tokens per request: ([\d.]+)x")
 _WEIGHTS: Final = re.compile(r"^Model loading took ([\d.]+) GiB(?: memory)? and [\d.]+ seconds")

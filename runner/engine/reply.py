@@ -100,9 +100,7 @@ def not_a_completion(content_type: str | None, body: bytes) -> Reply:
     """The reply for an HTTP 200 whose body is neither a completion nor an error object."""
     start = body.lstrip(b"\xef\xbb\xbf \t\r\n")[:200]
     kind = (content_type or "").partition(";")[0].strip().lower()
-    what = (
-        "an HTML page" if start.startswith(b"<") or kind == "text/html" else kind or "a body without a type"
-    )
+    what = "an HTML page" if start.startswith(b"<") or kind == "text/html" else kind or "a body without a type"
     words = one_line(start.decode("utf-8", "replace"))
     return Reply(Verdict.MALFORMED, one_line(f"HTTP 200 with {what}, no chat completion: {words}"))
 
@@ -113,9 +111,7 @@ def usage_of(found: object) -> Usage | None:
         return None
     details = found.get("prompt_tokens_details")
     cached = details.get("cached_tokens") if isinstance(details, Mapping) else None
-    return Usage(
-        count_of(found.get("prompt_tokens")), count_of(found.get("completion_tokens")), count_of(cached)
-    )
+    return Usage(count_of(found.get("prompt_tokens")), count_of(found.get("completion_tokens")), count_of(cached))
 
 
 def count_of(found: object) -> int | None:
@@ -152,9 +148,7 @@ def said(message: object) -> Said | None:
         reasoning = message.get("reasoning_content")  # the name of older versions
     if not isinstance(content, str | None) or not isinstance(reasoning, str | None):
         return None
-    return Said(
-        content or "", reasoning or "", bool(message.get("tool_calls") or message.get("function_call"))
-    )
+    return Said(content or "", reasoning or "", bool(message.get("tool_calls") or message.get("function_call")))
 
 
 def shortcoming(

@@ -18,8 +18,4 @@ def disabled_options(body: Mapping[str, Any], unsupported: Collection[str]) -> l
     ``unsupported`` is ``LogEvidence.unsupported_sampling``. An option that is absent or has its neutral value
     (``min_p`` 0, ``logit_bias`` empty) is not in the answer, for nothing is lost. Order: as in the body.
     """
-    return [
-        name
-        for name, value in body.items()
-        if name in unsupported and value not in _NEUTRAL.get(name, (None,))
-    ]
+    return [name for name, value in body.items() if name in unsupported and value not in _NEUTRAL.get(name, (None,))]

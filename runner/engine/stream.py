@@ -272,6 +272,4 @@ def _no_event(content_type: str | None, stream: bytes, *, ended: bool) -> Reply:
         words = error_words(load_json(stream))
     except ValueError:
         words = None
-    return (
-        Reply(Verdict.IN_BAND_ERROR, words) if words is not None else not_a_completion(content_type, stream)
-    )
+    return Reply(Verdict.IN_BAND_ERROR, words) if words is not None else not_a_completion(content_type, stream)

@@ -51,9 +51,7 @@ class Context:
         identity = hashlib.sha256(json.dumps([reply.text, reply.reasoning, ids]).encode()).hexdigest()[:12]
         if identity not in self._outputs:
             self._outputs.add(identity)
-            self.emit(
-                OutputSeen(output_id=identity, text=reply.text, reasoning=reply.reasoning, token_ids=ids)
-            )
+            self.emit(OutputSeen(output_id=identity, text=reply.text, reasoning=reply.reasoning, token_ids=ids))
         return identity
 
     def artifact(self, *parts: str) -> Path:

@@ -8,12 +8,13 @@ from runner.engine import evidence
 from runner.engine.exposition import Exposition
 from runner.engine.log import LogEvidence, read_log
 from runner.execution.context import Context
+from runner.execution.idle import IdleWatch
 from runner.execution.requests import Place, duration_s, keep_responses, request_done
 from runner.load.closed_loop import Load, closed_loop
 from runner.load.reading import Judged, judge_exchange
 from runner.plan.model import Arm, Launch, encode_body
 from runner.record.events import ArgumentFound, CountersProved, EvidenceRead, FeatureFound, Speculation
-from runner.sample.scrape import Scrape, scrape, wait_idle
+from runner.sample.scrape import Idle, Scrape
 from runner.target.base import RunningEngine
 
 _REFUSING = ("differs", "ignored", "missing")
@@ -28,31 +29,24 @@ class Proved:
     latency: float | None
 
 
-async def prove(context: Context, launch: Launch, arm: Arm, engine: RunningEngine, identity: str) -> Proved:
+async def prove(context: Context, place: Place, arm: Arm, engine: RunningEngine, watch: IdleWatch) -> Proved:
     """Read the log and the metrics, then send one whole request and see which counters move.
 
     Every arm gets the same request, so that their caches and counts stay alike.
     """
-    place = Place(launch, "start", 1, 0, identity)
     async with httpx.AsyncClient(trust_env=False) as client:
         log = read_log(engine.log())
-        before = await scrape(client, engine.endpoint, context.clock)
+        before = (await watch.idle(client)).scrape
         context.keep_scrape(before, place.folder, "proof-before.prom")
-        reasons = _read_evidence(context, launch, arm, log, before.exposition)
+        reasons = _read_evidence(context, place.launch, arm, log, before.exposition)
         if reasons:
             return Proved(reasons, None)
         judged, prompt_text = await _whole_request(context, place, arm, engine)
-        idle = await wait_idle(
-            client,
-            engine.endpoint,
-            context.clock,
-            timeout=context.plan.limits.idle_seconds,
-            alive=lambda: engine.exit_code() is None,
-            stop=context.stop,
-        )
-        context.keep_scrape(idle.scrape, place.folder, "proof-after.prom")
+        watch.answered([judged])
+        after = await watch.idle(client)
+        context.keep_scrape(after.scrape, place.folder, "proof-after.prom")
     output = judged.reply.text if judged.reply is not None else ""
-    event = _judge_counters(launch, log, before, idle.scrape, prompt_text, output)
+    event = _judge_counters(place.launch, log, before, after, prompt_text, output)
     context.emit(event)
     ignored = [event.detail] if event.verdict == "ignored" else []
     return Proved(ignored, duration_s(judged))
@@ -109,9 +103,7 @@ def _read_evidence(
     return reasons
 
 
-async def _whole_request(
-    context: Context, place: Place, arm: Arm, engine: RunningEngine
-) -> tuple[Judged, str]:
+async def _whole_request(context: Context, place: Place, arm: Arm, engine: RunningEngine) -> tuple[Judged, str]:
     phase = context.plan.phases[0]
     prompt = phase.prompts[0]
     body = context.plan.body(arm, prompt, stream=phase.stream)
@@ -125,7 +117,7 @@ async def _whole_request(
 
 
 def _judge_counters(
-    launch: Launch, log: LogEvidence, before: Scrape, after: Scrape, prompt: str, output: str
+    launch: Launch, log: LogEvidence, before: Scrape, after: Idle, prompt: str, output: str
 ) -> CountersProved:
     def event(state: str, must_move: bool | None, verdict: str, detail: str) -> CountersProved:
         return CountersProved(
@@ -135,11 +127,15 @@ def _judge_counters(
             must_move=must_move,
             verdict=verdict,
             detail=detail,
+            drafts=moved.drafts if moved is not None else None,
+            draft_tokens=moved.draft_tokens if moved is not None else None,
+            accepted=moved.accepted_tokens if moved is not None else None,
         )
 
-    if before.exposition is None or after.exposition is None:
-        return event("absent", None, "unknown", f"no metrics: {before.error or after.error}")
-    moved = evidence.speculation_counters(before.exposition, after.exposition)
+    moved: evidence.CountersMoved | None = None
+    if before.exposition is None or after.scrape.exposition is None:
+        return event("absent", None, "unknown", f"no metrics: {before.error or after.scrape.error}")
+    moved = evidence.speculation_counters(before.exposition, after.scrape.exposition)
     if log.speculative is None:
         if moved.state == "moved" and log.speculative_off:
             return event(moved.state, False, "ignored", f"speculation is off, yet it drafted: {moved.detail}")
@@ -148,9 +144,9 @@ def _judge_counters(
     must = evidence.certainly_drafts(log.speculative.method or "", [(prompt, output)])
     if moved.state == "moved":
         return event(moved.state, must, "in-force", moved.detail)
-    if moved.state == "flat" and must:
+    if moved.state == "flat" and must and after.reason is None:
         detail = "speculation is configured, this output repeats itself, and yet no draft was counted"
-        return event(moved.state, must, "ignored", f"{detail}: {moved.detail}")
+        return event(moved.state, must, "ignored", detail)
     return event(moved.state, must, "unknown", moved.detail)
 
 

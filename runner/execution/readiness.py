@@ -9,6 +9,7 @@ from runner.engine import metrics
 from runner.engine.log import read_log
 from runner.engine.verdict import Verdict
 from runner.execution.context import Context
+from runner.execution.idle import IdleWatch
 from runner.execution.requests import Place, request_done
 from runner.load.closed_loop import Load, closed_loop
 from runner.load.reading import Judged, judge_exchange
@@ -25,8 +26,8 @@ class Stopped(Exception):
     """The run was told to stop while this step was waiting."""
 
 
-async def wait_ready(context: Context, launch: Launch, arm: Arm, engine: RunningEngine) -> str:
-    """Wait for a real one-token completion under the wanted model name; returns the engine's identity.
+async def wait_ready(context: Context, launch: Launch, arm: Arm, engine: RunningEngine, watch: IdleWatch) -> Place:
+    """Wait for a real one-token completion under the wanted model name; returns the place of what comes next.
 
     Raises TargetError when the process ends, refuses the request, or takes too long; Stopped when the run is
     told to stop. `/health` is not asked: it answers before the model can.
@@ -35,6 +36,7 @@ async def wait_ready(context: Context, launch: Launch, arm: Arm, engine: Running
     body = {**context.plan.body(arm, context.plan.phases[0].prompts[0], stream=False), "max_tokens": 1}
     body_name = context.body_seen("readiness", body)
     judged = await _first_completion(context, engine, encode_body(body), str(body["model"]), started)
+    watch.answered([judged])
     identity = await _identity(context, engine)
     place = Place(launch, "start", 1, 0, identity)
     context.emit(request_done(context, place, "probe", judged, body_name))
@@ -49,12 +51,10 @@ async def wait_ready(context: Context, launch: Launch, arm: Arm, engine: Running
             models=models,
         )
     )
-    return identity
+    return place
 
 
-async def _first_completion(
-    context: Context, engine: RunningEngine, body: bytes, model: str, started: int
-) -> Judged:
+async def _first_completion(context: Context, engine: RunningEngine, body: bytes, model: str, started: int) -> Judged:
     limit = context.plan.limits.startup_seconds
     deadline = started + int(limit * 1e9)
     index = 0
@@ -74,9 +74,7 @@ async def _first_completion(
         if judged.verdict is Verdict.WRONG_MODEL:
             raise TargetError(f"another model answers: {found}", last_words(engine))
         if context.clock.now() > deadline:
-            raise TargetError(
-                f"no completion within {limit:g} s of the start; last {found}", last_words(engine)
-            )
+            raise TargetError(f"no completion within {limit:g} s of the start; last {found}", last_words(engine))
         index += 1
         await asyncio.sleep(_POLL)
     raise Stopped

@@ -6,25 +6,26 @@ from collections.abc import Callable
 
 import httpx
 
-from runner.engine import metrics
-from runner.engine.exposition import Exposition, delta
-from runner.engine.verdict import Verdict
 from runner.execution.context import Context
+from runner.execution.idle import IdleWatch
 from runner.execution.requests import Place, duration_s, keep_responses, request_done
 from runner.load.closed_loop import InFlight, Load, closed_loop
 from runner.load.reading import Judged, judge_exchange
 from runner.plan.model import Arm, PlannedPhase, encode_body
 from runner.record.events import RoundFinished, RoundStarted, Sampled, Scraped
 from runner.sample.gauges import Sampler, sampling_interval
-from runner.sample.scrape import Idle, Scrape, wait_idle
+from runner.sample.scrape import Scrape
 from runner.target.base import RunningEngine
 
 
 class RoundRunner:
     """Runs the rounds of one phase on one engine."""
 
-    def __init__(self, context: Context, arm: Arm, phase: PlannedPhase, engine: RunningEngine) -> None:
+    def __init__(
+        self, context: Context, arm: Arm, phase: PlannedPhase, engine: RunningEngine, watch: IdleWatch
+    ) -> None:
         self._context, self._arm, self._phase, self._engine = context, arm, phase, engine
+        self._watch = watch
         bodies = [(name, context.plan.body(arm, name, stream=phase.stream)) for name in phase.prompts]
         self._body_ids = [context.body_seen(name, body) for name, body in bodies]
         self._encoded = [encode_body(body) for _, body in bodies]
@@ -44,7 +45,7 @@ class RoundRunner:
             warm: list[Judged] = []
             if not phase.warm_up_counted:
                 warm = await self._send(place, phase.warm_up, 1, 0)
-            before = await self._idle(client, lambda _: None)
+            before = await self._watch.idle(client)
             self._scraped(place, "before", before.scrape)
             if phase.warm_up_counted:
                 warm = await self._send(place, phase.warm_up, 1, 0)
@@ -58,15 +59,12 @@ class RoundRunner:
                 sampling.cancel()
                 with contextlib.suppress(asyncio.CancelledError):
                     await sampling
-            counted = [*(warm if phase.warm_up_counted else []), *measured]
-            after = await self._idle(client, _unfinished(before.scrape, counted))
+            after = await self._watch.idle(client)
             self._scraped(place, "after", after.scrape)
         self._record(place, warm, measured, sampler)
         complete = not context.stop.is_set() and len(measured) == phase.requests
         context.emit(
-            RoundFinished(
-                **_round(place), idle=after.reason is None, idle_reason=after.reason, complete=complete
-            )
+            RoundFinished(**_round(place), idle=after.reason is None, idle_reason=after.reason, complete=complete)
         )
         known = [seconds for one in [*warm, *measured] if (seconds := duration_s(one)) is not None]
         return min(known, default=latency)
@@ -85,21 +83,12 @@ class RoundRunner:
         timeout = self._context.plan.limits.request_timeout_seconds
         load = Load(self._engine.endpoint, bodies, concurrency, timeout, first_index)
         done = await closed_loop(load, clock=self._context.clock, stop=self._context.stop, listen=listen)
-        return [judge_exchange(one, model=self._model, stream=self._phase.stream) for one in done]
+        judged = [judge_exchange(one, model=self._model, stream=self._phase.stream) for one in done]
+        self._watch.answered(judged)
+        return judged
 
     def _prompt(self, index: int) -> int:
         return index % len(self._encoded)
-
-    async def _idle(self, client: httpx.AsyncClient, finished: Callable[[Exposition], str | None]) -> Idle:
-        return await wait_idle(
-            client,
-            self._engine.endpoint,
-            self._context.clock,
-            timeout=self._context.plan.limits.idle_seconds,
-            finished=finished,
-            alive=lambda: self._engine.exit_code() is None,
-            stop=self._context.stop,
-        )
 
     def _scraped(self, place: Place, moment: str, scrape: Scrape) -> None:
         name, series = self._context.keep_scrape(scrape, place.folder, f"{place.stem}-{moment}.prom")
@@ -146,18 +135,3 @@ class RoundRunner:
 
 def _round(place: Place) -> dict[str, object]:
     return dict(place.fields)
-
-
-def _unfinished(before: Scrape, counted: list[Judged]) -> Callable[[Exposition], str | None]:
-    """What is still missing until the engine has finished every request that was answered."""
-    answered = sum(one.verdict is Verdict.OK for one in counted)
-
-    def missing(now: Exposition) -> str | None:
-        if before.exposition is None:
-            return None
-        finished = delta(before.exposition, now, metrics.REQUEST_SUCCESS)
-        if finished.value is None or finished.value >= answered:
-            return None
-        return f"finished {finished.value:g} of {answered} requests"
-
-    return missing

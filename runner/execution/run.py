@@ -1,6 +1,7 @@
 """A whole run: launch after launch, until the plan is done, something forbids to go on, or a signal comes."""
 
 from runner.execution.context import Context
+from runner.execution.idle import IdleWatch
 from runner.execution.proof import prove
 from runner.execution.readiness import Stopped, last_words, wait_ready
 from runner.execution.requests import Place, launch_folder
@@ -50,25 +51,24 @@ async def _launch(context: Context, target: Target, launch: Launch) -> bool:
         return False
     finally:
         how = await engine.stop()
-        context.emit(
-            EngineStopped(arm=launch.arm, replicate=launch.replicate, how=how, exit_code=engine.exit_code())
-        )
+        context.emit(EngineStopped(arm=launch.arm, replicate=launch.replicate, how=how, exit_code=engine.exit_code()))
 
 
 async def _measure(context: Context, launch: Launch, arm: Arm, engine: RunningEngine) -> bool:
-    identity = await wait_ready(context, launch, arm, engine)
-    proved = await prove(context, launch, arm, engine, identity)
+    watch = IdleWatch(context, engine)
+    start = await wait_ready(context, launch, arm, engine, watch)
+    proved = await prove(context, start, arm, engine, watch)
     if proved.reasons:
         context.emit(Refused(arm=launch.arm, replicate=launch.replicate, reasons=proved.reasons))
         return False
     latency = proved.latency
     for phase in context.plan.phases:
-        rounds = RoundRunner(context, arm, phase, engine)
+        rounds = RoundRunner(context, arm, phase, engine, watch)
         for concurrency in phase.concurrency:
             for number in range(1, phase.rounds + 1):
                 if context.stop.is_set():
                     return False
-                place = Place(launch, phase.name, concurrency, number, identity)
+                place = Place(launch, phase.name, concurrency, number, start.engine)
                 latency = await rounds.run(place, latency)
                 code = engine.exit_code()
                 if code is not None:

@@ -107,6 +107,4 @@ def _any(future: asyncio.Future[Any]) -> asyncio.Future[Any]:
 
 
 def _interrupted(index: int, planned: int) -> Exchange:
-    return Exchange(
-        index, planned, sent_ns=planned, transport=Verdict.INTERRUPTED, detail="the run was stopped"
-    )
+    return Exchange(index, planned, sent_ns=planned, transport=Verdict.INTERRUPTED, detail="the run was stopped")

@@ -73,7 +73,7 @@ async def exchange(
                 done.last_byte_ns = clock.now()
     except TimeoutError:
         done.transport, done.detail = Verdict.TIMED_OUT, f"no complete answer within {timeout:g} s"
-    except httpx.ConnectError as error:
+    except (httpx.ConnectError, httpx.ConnectTimeout) as error:
         done.transport, done.detail = Verdict.REFUSED, _words(error)
     except httpx.RemoteProtocolError as error:
         cut = done.first_byte_ns is not None and "without sending complete" in str(error)

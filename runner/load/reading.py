@@ -26,9 +26,7 @@ def judge_exchange(done: Exchange, *, model: str, stream: bool) -> Judged:
         verdict = done.transport or Verdict.RESET
         return Judged(done, verdict, done.detail, None)
     if stream:
-        reply = read_stream(
-            done.status, done.content_type, done.chunks, ended=done.transport is None, model=model
-        )
+        reply = read_stream(done.status, done.content_type, done.chunks, ended=done.transport is None, model=model)
     else:
         reply = read_reply(done.status, done.content_type, done.body, model=model)
     if done.transport is not None and reply.verdict not in (Verdict.IN_BAND_ERROR, Verdict.HTTP_ERROR):

@@ -51,9 +51,7 @@ def _launches(experiment: Experiment, arms: list[Arm]) -> list[Launch]:
     launches = []
     for replicate in range(1, experiment.replicates + 1):
         backwards = experiment.order == "alternated" and replicate % 2 == 0
-        launches += [
-            Launch(arm=arm.id, replicate=replicate) for arm in (reversed(arms) if backwards else arms)
-        ]
+        launches += [Launch(arm=arm.id, replicate=replicate) for arm in (reversed(arms) if backwards else arms)]
     return launches
 
 

@@ -22,14 +22,11 @@ def show_plan(plan: Plan) -> str:
             lines.append(f"    declared side effects, which confound the comparison: {effects}")
     lines += ["", f"phases ({len(plan.launches)} engine starts, order {plan.order}):"]
     for phase in plan.phases:
-        warm_up = (
-            f", {phase.warm_up} warm-up {'in' if phase.warm_up_counted else 'before'} the window"
-            * bool(phase.warm_up)
+        warm_up = f", {phase.warm_up} warm-up {'in' if phase.warm_up_counted else 'before'} the window" * bool(
+            phase.warm_up
         )
         excluded = ", ".join(
-            f"first {count} of {plan.arm(arm).label} excluded"
-            for arm, count in phase.excluded.items()
-            if count
+            f"first {count} of {plan.arm(arm).label} excluded" for arm, count in phase.excluded.items() if count
         )
         lines.append(
             f"  {phase.name}: concurrency {', '.join(map(str, phase.concurrency))}; {phase.rounds} round(s) of "

@@ -119,7 +119,7 @@ class EvidenceRead(OfLaunch):
 class CountersProved(OfLaunch):
     """Whether the setting's counters moved over one whole request of the experiment.
 
-    `state`: moved, flat, absent or reset, as `engine.evidence.CountersMoved`; `must_move` is True where any
+    `state`: moved, flat, absent or unknown, as `engine.evidence.CountersMoved`; `must_move` is True where any
     tokenizer would have drafted, None where that cannot be known; `verdict` is in-force, ignored or unknown.
     """
 
@@ -128,6 +128,9 @@ class CountersProved(OfLaunch):
     must_move: bool | None
     verdict: str
     detail: str
+    drafts: float | None = None
+    draft_tokens: float | None = None
+    accepted: float | None = None
 
 
 class Refused(OfLaunch):

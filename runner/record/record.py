@@ -1,6 +1,6 @@
 """A run as its journal tells it: the one input of analysis, checks and report."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -94,9 +94,7 @@ def read_record(directory: Path) -> Record:
     try:
         plan = Plan.model_validate_json(path.read_text(encoding="utf-8"))
     except OSError as error:
-        raise JournalError(
-            f"{path} cannot be read: {error.strerror}; is {directory} a run directory?"
-        ) from None
+        raise JournalError(f"{path} cannot be read: {error.strerror}; is {directory} a run directory?") from None
     except ValidationError as error:
         raise JournalError(f"{path} is not a plan of this version: {error.errors()[0]['msg']}") from None
     return build_record(plan, read_journal(directory / JOURNAL))
@@ -117,29 +115,36 @@ def build_record(plan: Plan, journal: Iterable[events.Event]) -> Record:
     return builder.record
 
 
+_ENGINE_FIELDS: Mapping[type[events.Event], str] = {
+    events.EngineLaunched: "launched",
+    events.EngineReady: "ready",
+    events.EvidenceRead: "evidence",
+    events.CountersProved: "proof",
+    events.Refused: "refused",
+    events.EngineFailed: "failed",
+    events.EngineStopped: "stopped",
+}
+"""Events that happen once per engine process, and where an `EngineRun` keeps them."""
+
+
 class _Builder:
     def __init__(self, record: Record) -> None:
         self.record = record
 
     def add(self, event: events.Event) -> None:
         record = self.record
+        field = _ENGINE_FIELDS.get(type(event))
         match event:
+            case events.RunStarted():
+                raise JournalError("the journal begins twice")
             case events.LaunchStarted():
                 record.engines.append(EngineRun(event.arm, event.replicate))
-            case events.EngineLaunched():
-                self._engine(event).launched = event
-            case events.EngineReady():
-                self._engine(event).ready = event
-            case events.EvidenceRead():
-                self._engine(event).evidence = event
-            case events.CountersProved():
-                self._engine(event).proof = event
-            case events.Refused():
-                self._engine(event).refused = event
-            case events.EngineFailed():
-                self._engine(event).failed = event
-            case events.EngineStopped():
-                self._engine(event).stopped = event
+            case events.OfRound():
+                # Probes and the proof come before any round: they are evidence, not measurements.
+                if not (isinstance(event, events.RequestDone) and event.role in ("probe", "proof")):
+                    self._of_round(event)
+            case events.OfLaunch() if field is not None:
+                setattr(self._engine(event), field, event)
             case events.BodySeen():
                 record.bodies[event.body_id] = event
             case events.OutputSeen():
@@ -150,14 +155,6 @@ class _Builder:
                 record.runner_failed = event
             case events.RunFinished():
                 record.finished = event
-            case events.RoundStarted() | events.RoundFinished() | events.Scraped() | events.Sampled():
-                self._of_round(event)
-            case events.RequestDone():
-                # Probes and the proof come before any round: they are evidence, not measurements.
-                if event.role not in ("probe", "proof"):
-                    self._of_round(event)
-            case events.RunStarted():
-                raise JournalError("the journal begins twice")
 
     def _engine(self, event: events.OfLaunch) -> EngineRun:
         for engine in reversed(self.record.engines):

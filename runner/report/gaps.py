@@ -16,7 +16,7 @@ def computed_gaps(source: Source, empty_tables: list[str]) -> list[str]:
     for cell in cells(record):
         if cell.incomplete is not None:
             why = words(cell.incomplete.reason, **cell.incomplete.figures)
-            gaps.append(words("gap-cell", label=source.label(cell.arm.id), C=cell.concurrency, why=why))
+            gaps.append(words("gap-cell", label=source.label(cell.arm.id), level=cell.concurrency, why=why))
     for arm in plan.others:
         features = [_feature(source, one.feature) for one in confounders(record, arm)]
         if features:

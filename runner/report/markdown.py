@@ -26,6 +26,4 @@ def code(text: str) -> str:
 
 def render_table(columns: Sequence[str], aligns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     """A GitHub table; cells are Markdown already."""
-    return tabulate(
-        rows, headers=list(columns), tablefmt="pipe", colalign=list(aligns), disable_numparse=True
-    )
+    return tabulate(rows, headers=list(columns), tablefmt="pipe", colalign=list(aligns), disable_numparse=True)

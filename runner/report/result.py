@@ -39,13 +39,9 @@ def render_result(record: Record, results: list[Result]) -> str:
         "outcome": code.name.lower().replace("_", "-"),
         "checks": [_check(result) for result in results],
         "comparisons": [
-            _comparison(record, arm.id, level)
-            for arm in record.plan.others
-            for level in concurrencies(record)
+            _comparison(record, arm.id, level) for arm in record.plan.others for level in concurrencies(record)
         ],
-        "confounded": {
-            arm.label: [one.feature for one in confounders(record, arm)] for arm in record.plan.others
-        },
+        "confounded": {arm.label: [one.feature for one in confounders(record, arm)] for arm in record.plan.others},
         "knee": {arm.label: _knee(record, arm.id) for arm in record.plan.arms},
         "cells": [_cell(cell) for cell in cells(record)],
     }

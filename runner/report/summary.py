@@ -1,33 +1,30 @@
 """A run's outcome for the terminal: a few plain lines, in English."""
 
+from collections import Counter
+from collections.abc import Iterator
+
 from tabulate import tabulate
 
-from runner.checks.finding import Judgement
+from runner.analysis.cell import cells
+from runner.checks.finding import Judgement, Result
 from runner.checks.outcome import PRECEDENCE, ExitCode, applying_codes
+from runner.record.events import EvidenceRead
+from runner.record.record import EngineRun, Record
 from runner.report.words import Words
 from runner.report.write import Reported
 
 
 def terminal_summary(reported: Reported) -> str:
-    """The outcome, every check that did not pass, and the wanted/found table of a refused condition."""
+    """What ended the run and in the engine's own words, what is incomplete, every check that did not pass, and
+    the exit code with those that apply besides."""
     words = Words("en")
     record = reported.record
-    lines = []
+    lines: list[str] = []
     for engine in record.engines:
-        if engine.refused is not None and engine.evidence is not None:
-            lines.append(f"{record.plan.arm(engine.arm).label}: wanted and found")
-            rows = [
-                [one.name, one.wanted, _found(one.parsed), _found(one.configured), one.verdict, one.reason]
-                for one in engine.evidence.arguments
-            ]
-            heads = ["argument", "wanted", "parsed", "configured", "verdict", "reason"]
-            lines.append(tabulate(rows, headers=heads, disable_numparse=True))
+        lines += _engine(record, engine)
+    lines += _incomplete(record, words)
     for result in reported.results:
-        for finding in result.findings:
-            if finding.judgement in (Judgement.FAIL, Judgement.INCONCLUSIVE):
-                subject = f"{finding.subject}: " if finding.subject else ""
-                text = words(finding.reason, **finding.figures)
-                lines.append(f"{finding.judgement}: {result.check}: {subject}{text}")
+        lines += _check(result, words)
     simulated = " (simulated)" if record.started.simulated else ""
     applying = applying_codes(record, reported.results)
     codes = [one for one in PRECEDENCE if one in applying]
@@ -36,6 +33,49 @@ def terminal_summary(reported: Reported) -> str:
     if others:
         lines.append(f"also applying: {', '.join(others)}")
     return "\n".join(lines)
+
+
+def _engine(record: Record, engine: EngineRun) -> Iterator[str]:
+    label = record.plan.arm(engine.arm).label
+    if engine.failed is not None:
+        yield f"{label}: {engine.failed.reason}"
+        yield from (f"  | {line}" for line in engine.failed.words)
+    if engine.refused is not None:
+        yield f"{label}: not in force: {'; '.join(engine.refused.reasons)}"
+        if engine.evidence is not None:
+            yield from _wanted_found(engine.evidence).splitlines()
+
+
+def _wanted_found(evidence: EvidenceRead) -> str:
+    rows = [
+        [one.name, repr(one.wanted), _found(one.parsed), _found(one.configured), one.verdict, one.reason]
+        for one in evidence.arguments
+    ]
+    heads = ["argument", "wanted", "parsed", "configured", "verdict", "reason"]
+    return tabulate(rows, headers=heads, disable_numparse=True)
+
+
+def _incomplete(record: Record, words: Words) -> Iterator[str]:
+    for cell in cells(record):
+        if cell.incomplete is None or not cell.rounds:
+            continue
+        why = words(cell.incomplete.reason, **cell.incomplete.figures)
+        counts = Counter(words.verdict(request.verdict) for request in cell.failed)
+        failed = ", ".join(f"{verdict} {count}" for verdict, count in sorted(counts.items()))
+        details = next((f": {request.detail}" for request in cell.failed if request.detail), "")
+        named = f" ({failed}{details})" if failed else ""
+        yield f"{cell.arm.label} C={cell.concurrency}: {why}{named}"
+
+
+def _check(result: Result, words: Words) -> Iterator[str]:
+    """Every failure; of what is inconclusive the first, and how many more there are."""
+    for judgement in (Judgement.FAIL, Judgement.INCONCLUSIVE):
+        found = [finding for finding in result.findings if finding.judgement is judgement]
+        shown = found if judgement is Judgement.FAIL else found[:1]
+        for index, finding in enumerate(shown, start=1):
+            subject = f"{finding.subject}: " if finding.subject else ""
+            more = f" (+{len(found) - len(shown)} more)" if index == len(shown) < len(found) else ""
+            yield f"{judgement}: {result.check}: {subject}{words(finding.reason, **finding.figures)}{more}"
 
 
 def _found(value: object) -> str:

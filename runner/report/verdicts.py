@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from runner.analysis.confounding import confounders
 from runner.checks.finding import Result
 from runner.checks.outcome import PRECEDENCE, ExitCode, applying_codes
-from runner.analysis.confounding import confounders
 from runner.record.events import ArgumentFound
 from runner.report.markdown import code, escape, render_table
 from runner.report.table import Source
@@ -30,9 +30,7 @@ def verdicts(source: Source, results: Sequence[Result]) -> Verdicts:
     """All of it, from the record and the checks."""
     words = source.words
     codes = [one for one in PRECEDENCE if one in applying_codes(source.record, results)]
-    others = ", ".join(
-        f"{int(one)} ({words(f'exit.{int(one)}')})" for one in codes[1:] if one is not ExitCode.HELD
-    )
+    others = ", ".join(f"{int(one)} ({words(f'exit.{int(one)}')})" for one in codes[1:] if one is not ExitCode.HELD)
     return Verdicts(
         outcome=words("outcome", code=int(codes[0]), meaning=words(f"exit.{int(codes[0])}")),
         also=words("also-applies", codes=others) if others else "",
@@ -74,9 +72,7 @@ def _confounded(source: Source) -> list[str]:
             for one in confounders(source.record, arm)
         ]
         if names:
-            lines.append(
-                source.words("note-confounded", label=source.label(arm.id), features=", ".join(names))
-            )
+            lines.append(source.words("note-confounded", label=source.label(arm.id), features=", ".join(names)))
     return lines
 
 

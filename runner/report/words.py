@@ -100,6 +100,10 @@ _WORDS: Final[Mapping[str, tuple[str, str]]] = {
     "config-none": ("speculative decoding이 꺼져 있다", "speculative decoding is off"),
     "model-none": ("별도 draft 모델 없음", "no draft model of its own"),
     "counters-moved": ("요청 한 건에서 카운터가 움직였다", "the counters moved over one request"),
+    "counters-detail": (
+        "draft {drafts:g}, draft 토큰 {draft_tokens:g}, 채택 {accepted:g}",
+        "drafts {drafts:g}, draft tokens {draft_tokens:g}, accepted {accepted:g}",
+    ),
     "counters-none": ("draft 카운터가 노출되지 않는다", "no draft counters are exposed"),
     "counters-flat-short": ("카운터가 움직이지 않았다", "the counters did not move"),
     "proof-counters": ("draft 카운터 (요청 1건)", "draft counters (one request)"),
@@ -217,7 +221,8 @@ _WORDS: Final[Mapping[str, tuple[str, str]]] = {
     "no-output": ("비교할 출력이 없다 (prompt {prompt})", "no output to compare (prompt {prompt})"),
     "outputs-equal": ("{n}건 모두 기준 출력과 같다", "all {n} equal the baseline's output"),
     "outputs-differ": (
-        "{n}건 중 {different}건이 다르다 (허용 {allowed}). 첫 차이는 문자 {character}, 토큰 {token}: {reference!r} / {other!r}",
+        "{n}건 중 {different}건이 다르다 (허용 {allowed}). 첫 차이는 문자 {character}, 토큰 {token}: "
+        "{reference!r} / {other!r}",
         "{different} of {n} differ (allowed {allowed}); first at character {character}, token {token}: "
         "{reference!r} / {other!r}",
     ),
@@ -278,6 +283,7 @@ _WORDS: Final[Mapping[str, tuple[str, str]]] = {
     "no-ok-requests": ("성공한 요청이 없음", "no request was ok"),
     "scrape-missing": ("metric 판독 실패: {why}", "no scrape: {why}"),
     "counter-reset": ("카운터가 초기화됨: {name}", "counter reset: {name}"),
+    "models-mixed": ("여러 모델의 값이 섞임: {name}", "several models' values: {name}"),
     "series-absent": ("노출되지 않음: {name}", "not exposed: {name}"),
     "no-drafts": ("draft가 없었음", "nothing was drafted"),
     "division-by-zero": ("분모가 0", "the denominator is 0"),
@@ -403,7 +409,7 @@ _WORDS: Final[Mapping[str, tuple[str, str]]] = {
     "gap-gpu": ("GPU 사용률과 memory: 표본이 없다", "GPU utilization and memory: not sampled"),
     "gap-knee": ("`{label}`의 포화점: {why}", "the knee of `{label}`: {why}"),
     "gap-table": ("표 `{table}`: 해당하는 자료가 없다", "table `{table}`: there is nothing to put into it"),
-    "gap-cell": ("{label} C={concurrency}: {why}", "{label} C={concurrency}: {why}"),
+    "gap-cell": ("{label} C={level}: {why}", "{label} C={level}: {why}"),
     "gap-simulated": (
         "실제 엔진과 GPU: 이 run은 모의 엔진이다",
         "a real engine and a GPU: this run is the embedded engine's",

@@ -13,8 +13,8 @@ from runner.sample.scrape import RawScrape, read_scrape, scrape_raw
 WANTED_SAMPLES = 10
 """Samples that a cell needs before the last request is sent, so that a median means something."""
 
-_MARGIN = 1.5
-_SHORTEST = 0.02
+_MARGIN = 1.3
+_SHORTEST = 0.01
 """Seconds. A scrape costs the engine milliseconds of its own time; more often would disturb what is measured."""
 
 
@@ -34,11 +34,12 @@ def sampling_interval(asked: float, *, latency: float | None, requests: int, con
     """Seconds between samples: the spec's, shortened so that enough come before the last request is sent.
 
     With C slots the last of n requests is sent after about n/C - 1 request times; `latency` is the latest known
-    time of one request, which load only lengthens, so the estimate errs towards more samples.
+    time of one request, which load only lengthens, so the estimate errs towards more samples. Where all requests
+    are sent at once no interval helps, and the engine is not disturbed for nothing.
     """
-    if latency is None:
-        return asked
     waves = max(math.ceil(requests / concurrency) - 1, 0)
+    if latency is None or waves == 0:
+        return asked
     enough = latency * waves / (WANTED_SAMPLES * _MARGIN)
     return min(asked, max(enough, _SHORTEST))
 
@@ -51,7 +52,11 @@ class Sampler:
         self._raw: list[RawScrape] = []
 
     async def run(self) -> None:
-        """Sample until cancelled; at most one scrape is under way. A slow answer moves the next one back."""
+        """Sample until cancelled; at most one scrape is under way. A slow answer moves the next one back.
+
+        A scrape that is overdue when the load ends becomes a sample with an error: else metrics that hang for a
+        whole round would look like a round that nobody sampled.
+        """
         async with httpx.AsyncClient(trust_env=False) as client:
             start = self._clock.now()
             step = int(self._interval * 1e9)
@@ -59,7 +64,15 @@ class Sampler:
                 now = self._clock.now()
                 following = start + ((now - start) // step + 1) * step
                 await asyncio.sleep((following - now) / 1e9)
-                self._raw.append(await scrape_raw(client, self._endpoint, self._clock))
+                asked = self._clock.now()
+                try:
+                    self._raw.append(await scrape_raw(client, self._endpoint, self._clock))
+                except asyncio.CancelledError:
+                    now = self._clock.now()
+                    if now - asked > step:
+                        words = f"no answer within {(now - asked) / 1e9:.3g} s, when the load ended"
+                        self._raw.append(RawScrape(now, None, words))
+                    raise
 
     def raw(self) -> list[RawScrape]:
         """The readings as they came, for the artifact."""

@@ -3,15 +3,20 @@
 import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import httpx
 
 from runner.engine import metrics
-from runner.engine.exposition import Exposition, ExpositionError, parse
+from runner.engine.exposition import Exposition, ExpositionError, MixedModelsError, parse
 from runner.record.clock import RunClock
 
 METRICS_PATH = "/metrics"
+_HEADERS = {"accept-encoding": "identity"}
+"""Compressing its metrics would cost the engine time that belongs to the load."""
 _SCRAPE_TIMEOUT = 10.0
+_LAST_LOOK = 1.0
+"""Seconds that a scrape gets at least when the time is up, and at most when the run is stopped."""
 _IDLE_POLL = 0.02
 
 
@@ -34,13 +39,19 @@ class RawScrape:
     error: str | None
 
 
-async def scrape_raw(client: httpx.AsyncClient, endpoint: str, clock: RunClock) -> RawScrape:
-    """Fetch the metrics' text. Never raises; the stamp is taken when the text is there."""
+async def scrape_raw(
+    client: httpx.AsyncClient, endpoint: str, clock: RunClock, timeout: float | None = None
+) -> RawScrape:
+    """Fetch the metrics' text. Never raises; the stamp is taken when the text is there.
+
+    `timeout`: seconds, instead of the usual limit; the client's own does not apply.
+    """
+    limit = _SCRAPE_TIMEOUT if timeout is None else timeout
     try:
-        async with asyncio.timeout(_SCRAPE_TIMEOUT):
-            response = await client.get(endpoint + METRICS_PATH)
+        async with asyncio.timeout(limit):
+            response = await client.get(endpoint + METRICS_PATH, headers=_HEADERS, timeout=None)
     except TimeoutError:
-        return RawScrape(clock.now(), None, f"no answer within {_SCRAPE_TIMEOUT:g} s")
+        return RawScrape(clock.now(), None, f"no answer within {limit:.3g} s")
     except httpx.HTTPError as error:
         return RawScrape(clock.now(), None, str(error) or type(error).__name__)
     at_ns = clock.now()
@@ -50,13 +61,19 @@ async def scrape_raw(client: httpx.AsyncClient, endpoint: str, clock: RunClock) 
 
 
 def read_scrape(raw: RawScrape) -> Scrape:
-    """Parse what was fetched; text that is no exposition becomes an error, never an empty reading."""
+    """Parse what was fetched; text that is no exposition becomes an error, never an empty reading.
+
+    So do series of several models behind one endpoint: no sum of theirs means anything.
+    """
     if raw.error is not None or raw.text is None:
         return Scrape(raw.at_ns, raw.text or "", None, raw.error)
     try:
-        return Scrape(raw.at_ns, raw.text, parse(raw.text), None)
-    except ExpositionError as error:
+        exposition = parse(raw.text)
+        for name in _READ:
+            exposition.total(name)
+    except (ExpositionError, MixedModelsError) as error:
         return Scrape(raw.at_ns, raw.text, None, str(error))
+    return Scrape(raw.at_ns, raw.text, exposition, None)
 
 
 async def scrape(client: httpx.AsyncClient, endpoint: str, clock: RunClock) -> Scrape:
@@ -90,7 +107,8 @@ async def wait_idle(
     """
     deadline = clock.now() + int(timeout * 1e9)
     while True:
-        latest = await scrape(client, endpoint, clock)
+        remaining = (deadline - clock.now()) / 1e9
+        latest = await _look(client, endpoint, clock, min(_SCRAPE_TIMEOUT, max(remaining, _LAST_LOOK)), stop)
         blind = busy = None
         if latest.exposition is None:
             busy = f"the metrics could not be read: {latest.error}"
@@ -102,7 +120,26 @@ async def wait_idle(
         await asyncio.sleep(_IDLE_POLL)
 
 
+async def _look(client: httpx.AsyncClient, endpoint: str, clock: RunClock, limit: float, stop: asyncio.Event) -> Scrape:
+    """A scrape that a hanging engine cannot hold up for long once the run is told to stop."""
+    reading = asyncio.ensure_future(scrape_raw(client, endpoint, clock, limit))
+    stopped = asyncio.ensure_future(stop.wait())
+    both: list[asyncio.Future[Any]] = [reading, stopped]
+    try:
+        await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait(both[:1], timeout=_LAST_LOOK)
+        if reading.done():
+            return read_scrape(reading.result())
+        return Scrape(clock.now(), "", None, "the run was stopped before they came")
+    finally:
+        for future in both:
+            future.cancel()
+        await asyncio.gather(*both, return_exceptions=True)
+
+
 _GAUGES = (metrics.RUNNING, metrics.WAITING)
+_READ = (*_GAUGES, metrics.WAITING_BY_REASON, metrics.KV_USAGE)
+"""What a sample is read from."""
 
 
 def _not_exposed(exposition: Exposition) -> str | None:

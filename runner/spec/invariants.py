@@ -4,13 +4,15 @@ The parameters are declared here, in the language's own room, so that the schema
 them; what each one judges is in `runner/checks`, one file each, registered under the same name.
 """
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import Field
+from pydantic import ConfigDict, Field
 
 from runner.spec.strict import Strict
 
 Name = Annotated[str, Field(min_length=1)]
+Key = Annotated[str, Field(pattern=r"^\S([^\n\r]*\S)?$")]
+"""What an author calls something: one line, because tables and messages name it."""
 Concurrency = Annotated[int, Field(ge=1)]
 
 
@@ -50,9 +52,7 @@ class RequestOptions(Invariant):
 class SameOutput(Invariant):
     """Every ok request with the same prompt gave the same text, in every condition and repetition."""
 
-    max_different: int = Field(
-        default=0, ge=0, description="Requests whose text may differ from the baseline's."
-    )
+    max_different: int = Field(default=0, ge=0, description="Requests whose text may differ from the baseline's.")
 
 
 class SameTokenCount(Invariant):
@@ -77,25 +77,30 @@ class Speedup(Invariant):
 
     min: float = Field(default=1.0, gt=0, description="The ratio must be above this.")
     metric: Literal["throughput", "latency"] = "throughput"
-    conditions: list[Name] | None = Field(
-        default=None, min_length=1, description="Default: all but the baseline."
-    )
-    concurrency: list[Concurrency] | None = Field(
-        default=None, min_length=1, description="Default: the whole grid."
-    )
+    conditions: list[Name] | None = Field(default=None, min_length=1, description="Default: all but the baseline.")
+    concurrency: list[Concurrency] | None = Field(default=None, min_length=1, description="Default: the whole grid.")
 
 
 class QueueOnlyAbove(Invariant):
     """Requests wait only where the concurrency is above a limit of the engine, and there they do."""
 
     argument: Name | None = Field(default=None, description="The engine argument whose value is the limit.")
-    limit: int | None = Field(
-        default=None, ge=1, description="The limit itself, in requests, instead of an argument."
-    )
+    limit: int | None = Field(default=None, ge=1, description="The limit itself, in requests, instead of an argument.")
+
+
+def _no_null(schema: dict[str, Any]) -> None:
+    """An invariant left empty is refused: it would read as asked for and not be judged."""
+    for invariant in schema["properties"].values():
+        options = [option for option in invariant.pop("anyOf", []) if option != {"type": "null"}]
+        if options:
+            del invariant["default"]
+            invariant.update(*options)
 
 
 class Invariants(Strict):
     """Invariants by name. Those that guard the measurement itself are judged whether listed or not."""
+
+    model_config = ConfigDict(json_schema_extra=_no_null)
 
     configuration_in_force: ConfigurationInForce = ConfigurationInForce()
     one_engine_process: OneEngineProcess = OneEngineProcess()

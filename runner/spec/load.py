@@ -4,12 +4,15 @@ import hashlib
 from dataclasses import dataclass
 from pathlib import Path
 
-from runner.spec.document import read_document
+from runner.spec.document import Document, read_document
 from runner.spec.meaning import check_meaning
 from runner.spec.model import Experiment
 from runner.spec.problem import Position, Problem, SpecError
+from runner.spec.prompts import did_you_mean
 from runner.spec.site import Site
-from runner.spec.validation import validate
+from runner.spec.validation import Model, validate
+
+_MAX_BYTES = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,11 +38,9 @@ def load_spec(path: Path) -> Spec:
     """The experiment in `path`. Raises SpecError with every problem at once."""
     text = _text(path)
     document = read_document(text, str(path))
-    experiment, problems = validate(document, Experiment)
-    problems += check_meaning(document, path.parent)
-    if experiment is None or problems:
-        raise SpecError(str(path), problems)
-    return Spec(experiment, text, path)
+    validated = validate(document, Experiment)
+    problems = validated.problems + check_meaning(document, path.parent, validated.doubtful)
+    return Spec(_usable(document, validated.value, problems), text, path)
 
 
 def load_site(path: Path) -> Site:
@@ -47,17 +48,33 @@ def load_site(path: Path) -> Site:
     document = read_document(_text(path), str(path))
     if document.value is None:
         return Site()
-    site, problems = validate(document, Site)
-    if site is None or problems:
-        raise SpecError(str(path), problems)
-    return site
+    validated = validate(document, Site)
+    return _usable(document, validated.value, validated.problems)
+
+
+def _usable(document: Document, model: Model | None, problems: list[Problem]) -> Model:
+    """The model, if there is no problem. A value that could not even be read is not judged a second time."""
+    unread = {problem.position for problem in document.problems}
+    told = document.problems + [problem for problem in problems if problem.position not in unread]
+    if model is None or told:
+        raise SpecError(document.file, told)
+    return model
 
 
 def _text(path: Path) -> str:
+    place = Position(1, 1)
     try:
-        return path.read_bytes().decode("utf-8-sig")
-    except OSError as error:
-        reason = error.strerror or str(error)
+        with path.open("rb") as file:
+            data = file.read(_MAX_BYTES + 1)
+        if len(data) <= _MAX_BYTES:
+            return data.decode("utf-8-sig")
+        reason = f"it is larger than {_MAX_BYTES} bytes"
+    except FileNotFoundError:
+        reason = f"there is no such file{did_you_mean(path)}"
     except UnicodeDecodeError as error:
-        reason = f"not UTF-8: {error.reason} at byte {error.start}"
-    raise SpecError(str(path), [Problem((), Position(1, 1), f"cannot be read: {reason}")])
+        before = error.object[: error.start]
+        place = Position(before.count(b"\n") + 1, len(before) - (before.rfind(b"\n") + 1) + 1)
+        reason = f"byte {error.object[error.start]:#04x} is not UTF-8; save the file as UTF-8 text"
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+    raise SpecError(str(path), [Problem((), place, f"cannot be read: {reason}")])

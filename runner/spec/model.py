@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from runner.spec.invariants import Concurrency, Invariants, Name
+from runner.spec.invariants import Concurrency, Invariants, Key, Name
 from runner.spec.strict import Strict
 
 Slug = Annotated[str, Field(pattern=r"^[a-z0-9]([a-z0-9.-]*[a-z0-9])?$", max_length=60)]
@@ -27,15 +27,13 @@ class Engine(Strict):
     """Which engine is meant."""
 
     name: Literal["vllm"] = "vllm"
-    version: str | None = Field(
-        default=None, description='Checked against the running engine; quoted: "0.26.0".'
-    )
+    version: str | None = Field(default=None, description='Checked against the running engine; quoted: "0.26.0".')
 
 
 class Condition(Strict):
     """One arm of the comparison: what it changes over the base."""
 
-    label: Name | None = Field(default=None, description="How tables call it; the key by default.")
+    label: Key | None = Field(default=None, description="How tables call it; the key by default.")
     args: Arguments = Field(default_factory=dict)
     env: Environment = Field(default_factory=dict)
     request: RequestFields = Field(default_factory=dict)
@@ -66,9 +64,7 @@ class Prompt(Strict):
         default=None,
         description="Path from the spec's folder: *.json holds a list of messages, else one user message.",
     )
-    character: str | None = Field(
-        default=None, description="What kind of prompt this is, for the request table."
-    )
+    character: str | None = Field(default=None, description="What kind of prompt this is, for the request table.")
 
 
 class WarmUp(Strict):
@@ -104,22 +100,16 @@ class Sampling(Strict):
 class Limits(Strict):
     """What is tolerated, and for how long."""
 
-    max_failed: int = Field(
-        default=0, ge=0, description="Failed requests a cell may have and still be complete."
-    )
+    max_failed: int = Field(default=0, ge=0, description="Failed requests a cell may have and still be complete.")
     request_timeout_seconds: float = Field(default=300.0, gt=0)
     startup_seconds: float = Field(default=900.0, gt=0)
-    idle_seconds: float = Field(
-        default=60.0, gt=0, description="How long to wait for the engine to become idle."
-    )
+    idle_seconds: float = Field(default=60.0, gt=0, description="How long to wait for the engine to become idle.")
 
 
 class Notes(Strict):
     """The author's own words, printed as such."""
 
-    request: dict[str, str] = Field(
-        default_factory=dict, description="Per request field: why it has this value."
-    )
+    request: dict[str, str] = Field(default_factory=dict, description="Per request field: why it has this value.")
     not_checked: list[str] = Field(default_factory=list, description="What this experiment does not show.")
 
 
@@ -134,22 +124,18 @@ class Experiment(Strict):
     args: Arguments = Field(default_factory=dict)
     env: Environment = Field(default_factory=dict)
     template_values: dict[str, Any] = Field(default_factory=dict)
-    conditions: dict[str, Condition | None] = Field(
+    conditions: dict[Key, Condition | None] = Field(
         default_factory=dict, description="By name; an empty one is the base itself."
     )
     matrix: dict[str, list[Any]] = Field(
         default_factory=dict,
         description="Engine arguments and their values; each combination is one more condition over the base.",
     )
-    baseline: Name | None = Field(
-        default=None, description="What others are compared with; the first by default."
-    )
-    prompts: dict[str, Prompt] = Field(min_length=1)
-    request: RequestFields = Field(
-        default_factory=dict, description="Fields of the request body, sent as written."
-    )
-    phases: dict[str, Phase] = Field(min_length=1)
-    replicates: int = Field(default=1, ge=1, description="Fresh engine processes per condition.")
+    baseline: Name | None = Field(default=None, description="What others are compared with; the first by default.")
+    prompts: dict[Key, Prompt] = Field(min_length=1)
+    request: RequestFields = Field(default_factory=dict, description="Fields of the request body, sent as written.")
+    phases: dict[Key, Phase] = Field(min_length=1)
+    replicates: int = Field(default=1, ge=1, le=1000, description="Fresh engine processes per condition.")
     order: Literal["as-written", "alternated"] = Field(
         default="as-written", description="alternated: every second replicate runs the conditions backwards."
     )

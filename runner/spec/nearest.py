@@ -4,10 +4,10 @@ import difflib
 from collections.abc import Iterable
 
 
-def nearest(word: str, valid: Iterable[str]) -> str | None:
-    """The valid word closest to `word`, or None when nothing resembles it."""
+def nearest(word: str, valid: Iterable[str], likeness: float = 0.6) -> str | None:
+    """The valid word closest to `word`, or None when nothing resembles it by `likeness` (1 is the same word)."""
     plain = {_plain(candidate): candidate for candidate in valid}
-    found = difflib.get_close_matches(_plain(word), plain, n=1, cutoff=0.5)
+    found = difflib.get_close_matches(_plain(word), plain, n=1, cutoff=likeness)
     return plain[found[0]] if found else None
 
 

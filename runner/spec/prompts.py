@@ -6,6 +6,8 @@ from pathlib import Path
 from pydantic import TypeAdapter, ValidationError
 
 from runner.spec.model import Message, Prompt
+from runner.spec.nearest import nearest
+from runner.spec.problem import short
 
 _MESSAGES = TypeAdapter(list[Message])
 
@@ -20,11 +22,13 @@ def read_prompt_file(path: Path) -> list[Message]:
     Raises PromptError.
     """
     try:
-        text = path.read_text(encoding="utf-8")
+        text = path.read_text(encoding="utf-8-sig")
     except FileNotFoundError:
-        raise PromptError(f"there is no file {path}") from None
-    except (OSError, UnicodeDecodeError) as error:
-        raise PromptError(f"{path} cannot be read: {error}") from None
+        raise PromptError(f"there is no file {path}{did_you_mean(path)}") from None
+    except UnicodeDecodeError:
+        raise PromptError(f"{path} is not UTF-8 text") from None
+    except (OSError, ValueError) as error:
+        raise PromptError(f"{short(str(path))} cannot be read: {getattr(error, 'strerror', None) or error}") from None
     if path.suffix != ".json":
         if not text.strip():
             raise PromptError(f"{path} is empty")
@@ -33,17 +37,31 @@ def read_prompt_file(path: Path) -> list[Message]:
         value = json.loads(text)
     except ValueError as error:
         raise PromptError(f"{path} is not JSON: {error}") from None
+    except RecursionError:
+        raise PromptError(f"{path} is nested too deeply for a list of messages") from None
     if isinstance(value, dict) and "messages" in value:
         value = value["messages"]
     try:
         messages = _MESSAGES.validate_python(value)
+        "".join(message.content for message in messages).encode()
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(str(part) for part in first["loc"])
         raise PromptError(f"{path} is not a list of messages: {where} {first['msg'].lower()}") from None
+    except UnicodeEncodeError:
+        raise PromptError(f"{path} holds half of a surrogate pair, which is no character") from None
     if not messages:
         raise PromptError(f"{path} holds no message")
     return messages
+
+
+def did_you_mean(path: Path) -> str:
+    """The end of a message about a missing file: the name beside it that resembles it."""
+    try:
+        found = nearest(path.name, sorted(entry.name for entry in path.parent.iterdir()), 0.7)
+    except OSError:
+        found = None
+    return f'; did you mean "{found}"?' if found else ""
 
 
 def prompt_messages(prompt: Prompt, folder: Path) -> list[Message]:

@@ -15,4 +15,14 @@ def experiment_schema() -> str:
         **Experiment.model_json_schema(by_alias=True),
         "title": "LLM serving experiment",
     }
+    _close(schema)
     return json.dumps(schema, indent=2, ensure_ascii=False) + "\n"
+
+
+def _close(schema: Any) -> None:
+    """pydantic checks every key against its pattern; in a schema a key that does not match would be free."""
+    if isinstance(schema, dict):
+        if "patternProperties" in schema:
+            schema["additionalProperties"] = False
+        for part in schema.values():
+            _close(part)

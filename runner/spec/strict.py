@@ -19,6 +19,7 @@ class Strict(BaseModel):
         extra="forbid",
         strict=True,
         frozen=True,
+        allow_inf_nan=False,
         alias_generator=kebab,
         validate_by_name=False,
         validate_by_alias=True,

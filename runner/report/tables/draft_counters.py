@@ -16,9 +16,7 @@ def draft_counters(source: Source) -> list[Table]:
     tables = []
     for cell in speculating:
         counted = drafting(cell.rounds)
-        requests = sum(
-            window_requests(round_, warm_up_counted=cell.phase.warm_up_counted)[0] for round_ in cell.rounds
-        )
+        requests = sum(window_requests(round_, warm_up_counted=cell.phase.warm_up_counted)[0] for round_ in cell.rounds)
         tables.append(
             Table(
                 "draft-counters",

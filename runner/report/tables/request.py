@@ -12,10 +12,7 @@ def request(source: Source) -> list[Table]:
     plan, words = source.record.plan, source.words
     streams = sorted({phase.stream for phase in plan.phases})
     bodies = [
-        (arm, plan.body(arm, name, stream=stream))
-        for arm in plan.arms
-        for name in plan.prompts
-        for stream in streams
+        (arm, plan.body(arm, name, stream=stream)) for arm in plan.arms for name in plan.prompts for stream in streams
     ]
     fields = dict.fromkeys(name for _, body in bodies for name in body if name != "messages")
     rows = []

@@ -48,11 +48,7 @@ def resources(source: Source) -> list[Table]:
         for round_ in source.record.all_rounds()
         for first, second in zip(round_.samples, round_.samples[1:], strict=False)
     ]
-    notes = (
-        [words("note-samples", low=round(min(intervals), 3), high=round(max(intervals), 3))]
-        if intervals
-        else []
-    )
+    notes = [words("note-samples", low=round(min(intervals), 3), high=round(max(intervals), 3))] if intervals else []
     return [Table("resources", columns, rows, notes=notes)]
 
 

@@ -54,7 +54,4 @@ def incomplete_notes(source: Source, cell: Cell) -> list[str]:
 
 def _failures(source: Source, failed: list[RequestDone]) -> str:
     counts = Counter(request.verdict for request in failed)
-    return (
-        ", ".join(f"{source.words.verdict(verdict)} {count}" for verdict, count in sorted(counts.items()))
-        or "0"
-    )
+    return ", ".join(f"{source.words.verdict(verdict)} {count}" for verdict, count in sorted(counts.items())) or "0"

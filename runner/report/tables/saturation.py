@@ -61,6 +61,4 @@ def _note(source: Source, arm: Arm, one: Knee | Absent) -> str:
     label = source.label(arm.id)
     if isinstance(one, Absent):
         return source.words("note-no-knee", label=label, why=source.words(one.reason, **one.figures))
-    return source.words(
-        "note-knee", label=label, knee=one.concurrency, beyond=one.beyond, gain=_gain(source, arm, one)
-    )
+    return source.words("note-knee", label=label, knee=one.concurrency, beyond=one.beyond, gain=_gain(source, arm, one))

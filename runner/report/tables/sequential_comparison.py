@@ -27,9 +27,7 @@ def sequential_comparison(source: Source) -> list[Table]:
         values = [_statistic(cell, function) for cell in [base, *others]]
         row = [words(key), *(numbers.seconds(value) for value in values)]
         compared = key in ("mean", "median")
-        rows.append(
-            [*row, *(_difference(source, values[0], value) if compared else "" for value in values[1:])]
-        )
+        rows.append([*row, *(_difference(source, values[0], value) if compared else "" for value in values[1:])])
     per_token = [numbers.milliseconds(_per_token(cell)) for cell in [base, *others]]
     rows.append([words("per-token"), *per_token, *[""] * len(others)])
     return [Table("sequential-comparison", columns, rows)]

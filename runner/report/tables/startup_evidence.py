@@ -1,12 +1,10 @@
 """`startup-evidence`: what proves that each condition is in force (article, 3-2)."""
 
 from runner.plan.model import Arm
-from runner.record.events import EvidenceRead
+from runner.record.events import CountersProved, EvidenceRead
 from runner.record.record import EngineRun
 from runner.report.markdown import code
 from runner.report.table import Source, Table, table
-
-_SHOWN = {None: "None", True: "True", False: "False"}
 
 
 @table("startup-evidence")
@@ -22,9 +20,7 @@ def startup_evidence(source: Source) -> list[Table]:
     for arm in source.record.plan.arms:
         for engine in source.record.of_arm(arm.id):
             if engine.evidence is not None:
-                name = source.label(arm.id) + (
-                    f" #{engine.replicate}" if source.record.plan.replicates > 1 else ""
-                )
+                name = source.label(arm.id) + (f" #{engine.replicate}" if source.record.plan.replicates > 1 else "")
                 rows += [[name, *row] for row in _rows(source, arm, engine, engine.evidence)]
     if not rows:
         return []
@@ -36,17 +32,13 @@ def _rows(source: Source, arm: Arm, engine: EngineRun, evidence: EvidenceRead) -
     words = source.words
     base = source.record.plan.arm(source.record.plan.baseline)
     shown = [
-        one
-        for one in evidence.arguments
-        if arm.id == base.id or base.wanted.get(one.name) != arm.wanted.get(one.name)
+        one for one in evidence.arguments if arm.id == base.id or base.wanted.get(one.name) != arm.wanted.get(one.name)
     ]
     found = [one for one in shown if one.parsed is not None]
     lost = [one.name for one in shown if one.parsed is None]
     rows = []
     if shown:
-        value = (
-            code(", ".join(f"{one.name}: {one.parsed!r}" for one in found)) if found else words("not-printed")
-        )
+        value = code(", ".join(f"{one.name}: {one.parsed!r}" for one in found)) if found else words("not-printed")
         reading = words("args-parsed") if not lost else f"{words('args-not-parsed')}: {code(', '.join(lost))}"
         rows.append(["non-default args", value, reading])
     if evidence.speculation is not None:
@@ -58,8 +50,14 @@ def _rows(source: Source, arm: Arm, engine: EngineRun, evidence: EvidenceRead) -
     elif "speculative" in evidence.quotes:
         rows.append(["speculative_config", code("None"), words("config-none")])
     if engine.proof is not None:
-        key = {"moved": "counters-moved", "absent": "counters-none"}.get(
-            engine.proof.state, "counters-flat-short"
-        )
-        rows.append([words("proof-counters"), code(engine.proof.detail), words(key)])
+        key = {"moved": "counters-moved", "absent": "counters-none"}.get(engine.proof.state, "counters-flat-short")
+        rows.append([words("proof-counters"), _counters(source, engine.proof), words(key)])
     return rows
+
+
+def _counters(source: Source, proof: CountersProved) -> str:
+    if proof.drafts is None or proof.draft_tokens is None or proof.accepted is None:
+        return code(proof.detail)
+    return source.words(
+        "counters-detail", drafts=proof.drafts, draft_tokens=proof.draft_tokens, accepted=proof.accepted
+    )

@@ -9,7 +9,8 @@ from runner.report.table import Source, Table, table
 
 @table("summary")
 def summary(source: Source) -> list[Table]:
-    """Columns: concurrency; per condition, mean throughput ÷ the baseline's, and whether the ranges overlap.
+    """Columns: concurrency, condition (where several are compared), mean throughput ÷ the baseline's, and whether
+    the ranges overlap.
 
     The ratio is of unrounded means. Ranges: of the rounds' throughput, at concurrency 1 of single requests.
     """
@@ -18,17 +19,13 @@ def summary(source: Source) -> list[Table]:
         return []
     words, numbers = source.words, source.numbers
     several = len(others) > 1
-    columns = [words("concurrency")]
-    for arm in others:
-        prefix = f"{source.label(arm.id)} " if several else ""
-        columns += [prefix + words("speedup"), prefix + words("separation")]
     rows = []
     for level in concurrencies(source.record):
-        row = [str(level)]
         for arm in others:
             pair = comparison(source.record, arm.id, level)
-            row += [numbers.ratio(pair.throughput_ratio), separation(source, pair)]
-        rows.append(row)
+            named = [source.label(arm.id)] if several else []
+            rows.append([str(level), *named, numbers.ratio(pair.throughput_ratio), separation(source, pair)])
+    columns = [words("concurrency"), *([words("condition")] if several else []), words("speedup"), words("separation")]
     notes = [words("note-summary")]
     for arm in others:
         found = [_named(source, one.feature) for one in confounders(source.record, arm)]

@@ -1,0 +1,57 @@
+"""When an engine has finished what was sent to it: the gauges are empty, and the counter has caught up."""
+
+from collections.abc import Sequence
+
+import httpx
+
+from runner.engine import metrics
+from runner.engine.exposition import Exposition, delta
+from runner.engine.verdict import Verdict
+from runner.execution.context import Context
+from runner.load.reading import Judged
+from runner.sample.scrape import Idle, wait_idle
+from runner.target.base import RunningEngine
+
+
+class IdleWatch:
+    """Knows what one engine process was sent and has not been seen to finish.
+
+    An answer can reach the client before the counters move: a scrape that races it begins or ends a window in
+    the wrong place.
+    """
+
+    def __init__(self, context: Context, engine: RunningEngine) -> None:
+        self._context, self._engine = context, engine
+        self._answered = 0
+        self._seen: Exposition | None = None
+
+    def answered(self, judged: Sequence[Judged]) -> None:
+        """Hear of exchanges; the ok ones must show in the counter."""
+        self._answered += sum(one.verdict is Verdict.OK for one in judged)
+
+    async def idle(self, client: httpx.AsyncClient) -> Idle:
+        """The scrape that shows the engine idle and every answered request counted, or the reason why not.
+
+        Waits within the plan's limit, while the engine lives and the run is not stopped.
+        """
+        found = await wait_idle(
+            client,
+            self._engine.endpoint,
+            self._context.clock,
+            timeout=self._context.plan.limits.idle_seconds,
+            finished=self._missing,
+            alive=lambda: self._engine.exit_code() is None,
+            stop=self._context.stop,
+        )
+        if found.scrape.exposition is not None:
+            self._seen, self._answered = found.scrape.exposition, 0
+        return found
+
+    def _missing(self, now: Exposition) -> str | None:
+        if self._seen is None:
+            finished = now.total(metrics.REQUEST_SUCCESS)  # a fresh process counts from 0
+        else:
+            finished = delta(self._seen, now, metrics.REQUEST_SUCCESS).value
+        if finished is None or finished >= self._answered:
+            return None
+        return f"finished {finished:g} of {self._answered} requests"

@@ -1,0 +1,258 @@
+"""Every check: what passes, what fails, what cannot be known, and every parameter's effect."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from journals import EFFECTS, Change, Edit, edit_events, make_record, without_series
+
+from runner.checks import CHECKS, run_checks
+from runner.checks.registry import load_checks
+from runner.engine import metrics
+from runner.record import events
+from runner.record.record import Record
+from runner.spec.invariants import Invariants
+from runner.spec.strict import kebab
+
+
+def judged(record: Record, name: str) -> tuple[str, set[str]]:
+    """The judgement of one check, and the reasons of its findings with that judgement."""
+    [result] = [one for one in run_checks(record) if one.check == name]
+    return str(result.judgement), {one.reason for one in result.findings if one.judgement is result.judgement}
+
+
+def with_invariant(name: str, parameters: dict[str, Any]) -> Edit:
+    return lambda spec: spec["invariants"].update({name: parameters})
+
+
+def is_on(event: Any) -> bool:
+    return bool(event.arm == "on")
+
+
+def of_cell(arm: str, level: int, number: int = 1) -> Any:
+    return lambda event: (event.arm, event.concurrency, event.round) == (arm, level, number)
+
+
+def updated(**fields: Any) -> Any:
+    return lambda event: event.model_copy(update=fields)
+
+
+def grown(name: str, by: float) -> Any:
+    """A scrape in which one series is larger."""
+
+    def change(event: events.Scraped) -> events.Scraped:
+        series = {key: value + by * (key.partition("{")[0] == name) for key, value in (event.series or {}).items()}
+        return event.model_copy(update={"series": series})
+
+    return change
+
+
+def after(arm: str, level: int, number: int = 1) -> Any:
+    return lambda event: of_cell(arm, level, number)(event) and event.moment == "after"
+
+
+def test_every_invariant_of_the_language_has_one_check() -> None:
+    load_checks()
+    assert set(CHECKS) == {kebab(name) for name in Invariants.model_fields}
+
+
+def test_a_clean_run_passes_everything(tmp_path: Path) -> None:
+    results = run_checks(make_record(tmp_path))
+    assert {str(one.judgement) for one in results} == {"pass"}
+    assert {one.check for one in results} == set(CHECKS)
+
+
+def unproved(state: str) -> Change:
+    """The proof's request moved no counter, and nothing says that it should have."""
+    return edit_events(events.CountersProved, updated(state=state, must_move=None, verdict="unknown"), is_on)
+
+
+def flat(event: events.Scraped) -> events.Scraped:
+    """A scrape in which no draft was ever counted."""
+    series = {key: 0.0 if key.startswith(metrics.SPEC_DRAFTS) else v for key, v in (event.series or {}).items()}
+    return event.model_copy(update={"series": series})
+
+
+EVIDENCE = events.EvidenceRead
+NOTHING = events.FeatureFound(value=None, quote=None, source=None)
+ARGUMENT = events.ArgumentFound(
+    name="spec_tokens", wanted=5, parsed=None, configured=None, verdict="unknown", reason="", quote=None
+)
+
+CASES: list[tuple[str, str, str, Change]] = [
+    # configuration-in-force
+    ("configuration-in-force", "inconclusive", "arguments-unknown",
+     edit_events(EVIDENCE, lambda e: e.model_copy(update={"arguments": [*e.arguments, ARGUMENT]}), is_on)),
+    ("configuration-in-force", "inconclusive", "no-evidence", edit_events(EVIDENCE, lambda _: None, is_on)),
+    ("configuration-in-force", "fail", "version-differs", edit_events(EVIDENCE, updated(version="0.27.0"), is_on)),
+    ("configuration-in-force", "inconclusive", "counters-absent", lambda journal: unproved("absent")(
+        list(without_series(metrics.SPEC_DRAFTS, is_on)(journal)))),
+    ("configuration-in-force", "inconclusive", "counters-flat", lambda journal: unproved("flat")(
+        list(edit_events(events.Scraped, flat, is_on)(journal)))),
+    ("configuration-in-force", "fail", "setting-refused", lambda journal: [
+        *journal[:-1], events.Refused(arm="on", replicate=1, reasons=["no"]), journal[-1]]),
+    # one-engine-process
+    ("one-engine-process", "fail", "engine-restarted",
+     edit_events(events.Scraped, grown(metrics.PROCESS_START, 5), of_cell("on", 16))),
+    ("one-engine-process", "fail", "engine-restarted",
+     edit_events(events.RequestDone, updated(engine="pid 2"), of_cell("off", 32))),
+    ("one-engine-process", "fail", "counters-fell",
+     edit_events(events.Scraped, grown(metrics.E2E_COUNT, -300), after("off", 32, 2))),
+    ("one-engine-process", "inconclusive", "start-time-absent", without_series(metrics.PROCESS_START, is_on)),
+    ("one-engine-process", "fail", "engine-died", lambda journal: [
+        *journal[:-1], events.EngineFailed(arm="on", replicate=1, stage="run", reason="gone", words=[]), journal[-1]]),
+    # request-count
+    ("request-count", "fail", "round-contaminated",
+     edit_events(events.Scraped, grown(metrics.E2E_COUNT, 4), after("on", 4, 2))),
+    ("request-count", "fail", "requests-unfinished",
+     edit_events(events.Scraped, grown(metrics.E2E_COUNT, -1), after("on", 4, 2))),
+    ("request-count", "inconclusive", "series-absent", without_series(metrics.E2E_COUNT, is_on)),
+    ("request-count", "inconclusive", "never-idle",
+     edit_events(events.RoundFinished, updated(idle=False, idle_reason="busy"), of_cell("off", 4))),
+    ("request-count", "inconclusive", "scrape-missing",
+     edit_events(events.Scraped, updated(series=None, error="HTTP 500"), after("off", 4))),
+    # same-output, same-token-count
+    ("same-output", "fail", "outputs-differ", lambda journal: [
+        journal[0], events.OutputSeen(output_id="other", text="same test", reasoning="", token_ids=None),
+        *edit_events(events.RequestDone, updated(output_id="other"),
+                     lambda e: of_cell("on", 16)(e) and e.index == 7)(journal[1:])]),
+    ("same-output", "inconclusive", "no-output", edit_events(events.RequestDone, updated(verdict="empty"), is_on)),
+    ("same-token-count", "fail", "token-counts-differ",
+     edit_events(events.RequestDone, updated(completion_tokens=66), lambda e: of_cell("on", 16)(e) and e.index == 7)),
+    ("same-token-count", "inconclusive", "tokens-unknown",
+     edit_events(events.RequestDone, updated(completion_tokens=None), lambda e: of_cell("on", 16)(e) and e.index == 7)),
+    # acceptance-constant
+    ("acceptance-constant", "fail", "acceptance-varies",
+     edit_events(events.Scraped, grown(metrics.SPEC_ACCEPTED_TOKENS, -100), after("on", 32, 2))),
+    ("acceptance-constant", "inconclusive", "series-absent", without_series(metrics.SPEC_DRAFT_TOKENS, is_on)),
+    ("acceptance-constant", "inconclusive", "series-absent", without_series(metrics.SPEC_ACCEPTED_TOKENS, is_on)),
+    # declared-differences
+    ("declared-differences", "fail", "difference-undeclared",
+     edit_events(EVIDENCE, lambda e: e.model_copy(update={"parsed": {**e.parsed, "seed": 7}}), is_on)),
+    ("declared-differences", "inconclusive", "arguments-unseen", edit_events(EVIDENCE, updated(parsed=None), is_on)),
+    ("declared-differences", "inconclusive", "difference-unseen", edit_events(EVIDENCE, lambda e: e.model_copy(update={
+        "features": {**e.features, "model-runner": NOTHING}}), is_on)),
+    ("declared-differences", "inconclusive", "features-unknown",
+     edit_events(EVIDENCE, lambda e: e.model_copy(update={
+        "features": {**e.features, "max-num-batched-tokens": NOTHING}}), lambda e: e.arm == "off")),
+    ("declared-differences", "fail", "difference-undeclared", edit_events(EVIDENCE, lambda e: e.model_copy(update={
+        "features": {**e.features, "max-num-batched-tokens": events.FeatureFound(value=512, quote="", source="log")}}),
+        is_on)),
+    # request-options
+    ("request-options", "inconclusive", "no-evidence", edit_events(EVIDENCE, lambda _: None, is_on)),
+    # speedup
+    ("speedup", "inconclusive", "requests-failed",
+     edit_events(events.RequestDone, updated(verdict="truncated"), lambda e: of_cell("on", 4)(e) and e.index == 9)),
+    ("speedup", "inconclusive", "rounds-missing", edit_events(events.RoundFinished, lambda _: None, of_cell("off", 32))),
+    # queue-only-above
+    ("queue-only-above", "fail", "queue-below-limit",
+     edit_events(events.Sampled, updated(waiting=3.0), lambda e: e.arm == "on" and e.concurrency == 4)),
+    ("queue-only-above", "fail", "queue-missing",
+     edit_events(events.Sampled, updated(waiting=0.0), lambda e: e.arm == "on" and e.concurrency == 32)),
+    ("queue-only-above", "inconclusive", "gauge-absent",
+     edit_events(events.Sampled, updated(waiting=None), lambda e: e.arm == "on" and e.concurrency == 32)),
+    ("queue-only-above", "inconclusive", "too-few-samples",
+     edit_events(events.Sampled, lambda _: None, lambda e: e.at_ns % 2 == 0 and of_cell("off", 4)(e))),
+    ("queue-only-above", "inconclusive", "too-few-samples",
+     edit_events(events.Sampled, lambda e: e.model_copy(update={"at_ns": e.at_ns + 10**15}), of_cell("off", 4))),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "judgement", "reason", "change"), CASES, ids=[f"{c[0]}-{c[2]}" for c in CASES])
+def test_what_goes_wrong_is_found(tmp_path: Path, name: str, judgement: str, reason: str, change: Change) -> None:
+    record = make_record(tmp_path, change=change)
+    assert judged(record, name) == (judgement, {reason})
+
+
+def only_off(spec: dict[str, Any]) -> None:
+    del spec["conditions"]["on"], spec["phases"]["sequential"]["exclude-first"]
+
+
+EDITS: list[tuple[str, str, str, Edit]] = [
+    ("declared-differences", "fail", "difference-undeclared",
+     lambda spec: spec["conditions"]["on"]["side-effects"].pop("model-runner")),
+    ("declared-differences", "fail", "difference-contradicted",
+     lambda spec: spec["conditions"]["on"].update({"side-effects": {**EFFECTS, "model-runner": "V2"}})),
+    ("declared-differences", "not-applicable", "one-condition", only_off),
+    ("speedup", "not-applicable", "one-condition", only_off),
+    ("acceptance-constant", "not-applicable", "no-speculation", only_off),
+    ("request-options", "fail", "options-disabled", lambda spec: spec["request"].update({"min_p": 0.1})),
+    ("speedup", "inconclusive", "one-round", lambda spec: spec["phases"]["load"].update({"rounds": 1})),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "judgement", "reason", "edit"), EDITS, ids=[f"{e[0]}-{e[2]}" for e in EDITS])
+def test_what_the_spec_says_decides(tmp_path: Path, name: str, judgement: str, reason: str, edit: Edit) -> None:
+    found = judged(make_record(tmp_path, edit), name)
+    assert found[0] == judgement and reason in found[1]
+
+
+def slower_round(journal: list[events.Event]) -> Any:
+    """`on` C=4 round 2 as slow as three times the baseline: the ranges overlap, the mean does not say so."""
+    change = edit_events(
+        events.RequestDone,
+        lambda e: e.model_copy(update={"last_byte_ns": e.last_byte_ns + 20 * 10**9}),
+        lambda e: of_cell("on", 4, 2)(e) and e.index == 64,
+    )
+    return change(journal)
+
+
+CONTAMINATED = edit_events(events.Scraped, grown(metrics.E2E_COUNT, 4), after("on", 4, 2))
+VARYING = edit_events(events.Scraped, grown(metrics.SPEC_ACCEPTED_TOKENS, -100), after("on", 32, 2))
+SHORT = edit_events(events.RequestDone, updated(completion_tokens=66), lambda e: of_cell("on", 16)(e) and e.index == 7)
+
+
+def one_other_text(journal: list[events.Event]) -> Any:
+    other = events.OutputSeen(output_id="other", text="same test", reasoning="", token_ids=None)
+    change = edit_events(
+        events.RequestDone, updated(output_id="other"), lambda e: of_cell("on", 16)(e) and e.index == 7
+    )
+    return [journal[0], other, *change(journal[1:])]
+
+
+# A name, a change to the run, and two values of a parameter that must be judged differently.
+PARAMETERS: list[tuple[str, Change, dict[str, Any], str, dict[str, Any], str]] = [
+    ("request-count", CONTAMINATED, {"max-surplus": 4}, "pass", {"max-surplus": 3}, "fail"),
+    ("same-output", one_other_text, {"max-different": 1}, "pass", {"max-different": 0}, "fail"),
+    ("same-token-count", SHORT, {"tolerance": 2}, "pass", {"tolerance": 1}, "fail"),
+    ("acceptance-constant", VARYING, {"tolerance": 0.05}, "pass", {"tolerance": 0.01}, "fail"),
+    ("speedup", list, {"min": 1.9}, "pass", {"min": 2.1}, "fail"),
+    ("speedup", slower_round, {"metric": "latency"}, "pass", {"metric": "throughput"}, "inconclusive"),
+    ("speedup", slower_round, {"concurrency": [1, 16]}, "pass", {"concurrency": [4]}, "inconclusive"),
+    ("speedup", list, {"min": 2.1, "conditions": ["off"]}, "inconclusive", {"min": 2.1, "conditions": ["on"]}, "fail"),
+    ("queue-only-above", list, {"limit": 16}, "pass", {"limit": 32}, "fail"),
+    ("queue-only-above", list, {"argument": "max_num_seqs"}, "pass", {"argument": "served-model-name"}, "inconclusive"),
+]
+
+
+@pytest.mark.parametrize("case", PARAMETERS, ids=[f"{c[0]}-{'-'.join(c[2])}" for c in PARAMETERS])
+def test_a_parameter_changed_flips_the_verdict(
+    tmp_path: Path, case: tuple[str, Change, dict[str, Any], str, dict[str, Any], str]
+) -> None:
+    name, change, first, expected, second, flipped = case
+    assert judged(make_record(tmp_path, with_invariant(name, first), change=change), name)[0] == expected
+    assert judged(make_record(tmp_path, with_invariant(name, second), change=change), name)[0] == flipped
+
+
+def test_every_parameter_of_the_language_is_tried_here() -> None:
+    tried = {(case[0], parameter) for case in PARAMETERS for parameter in case[2]}
+    declared = {
+        (kebab(name), kebab(parameter))
+        for name, field in Invariants.model_fields.items()
+        for model in [field.annotation, *getattr(field.annotation, "__args__", ())]
+        if hasattr(model, "model_fields")
+        for parameter in model.model_fields
+        if parameter != "allow_inconclusive"  # judged by the exit code, in test_outcome.py
+    }
+    assert tried == declared
+
+
+def test_slower_is_a_failure_and_noise_is_not_an_effect(tmp_path: Path) -> None:
+    assert judged(make_record(tmp_path, change=slower_round), "speedup") == ("inconclusive", {"speedup-not-separated"})
+
+
+def test_the_first_difference_is_shown(tmp_path: Path) -> None:
+    [result] = [r for r in run_checks(make_record(tmp_path, change=one_other_text)) if r.check == "same-output"]
+    [finding] = [f for f in result.findings if f.reason == "outputs-differ"]
+    shown = {key: finding.figures[key] for key in ("n", "different", "character", "reference", "other")}
+    assert shown == {"n": 400, "different": 1, "character": 7, "reference": "xt", "other": "st"}

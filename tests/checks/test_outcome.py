@@ -1,0 +1,92 @@
+"""Exit codes from records: which applies, and which wins."""
+
+from itertools import pairwise
+from pathlib import Path
+
+from journals import Change, edit_events, make_record, without_series
+
+from runner.checks import run_checks
+from runner.checks.outcome import PRECEDENCE, ExitCode, applying_codes, outcome
+from runner.engine import metrics
+from runner.record import events
+
+
+def code(tmp_path: Path, change: Change = list) -> ExitCode:
+    record = make_record(tmp_path, change=change)
+    return outcome(record, run_checks(record))
+
+
+def before_the_end(*added: events.Event) -> Change:
+    return lambda journal: [*journal[:-1], *added, journal[-1]]
+
+
+FAILED = events.EngineFailed(arm="on", replicate=1, stage="start", reason="gone", words=[])
+REFUSED = events.Refused(arm="on", replicate=1, reasons=["no"])
+INTERRUPTED = events.Interrupted(signal="SIGINT")
+BROKEN = events.RunnerFailed(error="bug")
+ONE_FAILED = edit_events(
+    events.RequestDone, lambda e: e.model_copy(update={"verdict": "reset"}), lambda e: e.index == 9 and e.arm == "on"
+)
+OTHER_COUNT = edit_events(
+    events.RequestDone, lambda e: e.model_copy(update={"completion_tokens": 1}), lambda e: e.index == 9
+)
+UNKNOWN = without_series(metrics.PROCESS_START)
+
+
+def test_each_code_by_itself(tmp_path: Path) -> None:
+    assert code(tmp_path) is ExitCode.HELD
+    assert code(tmp_path, UNKNOWN) is ExitCode.INCONCLUSIVE
+    assert code(tmp_path, OTHER_COUNT) is ExitCode.INVARIANT_FAILED
+    assert code(tmp_path, ONE_FAILED) is ExitCode.INCOMPLETE
+    assert code(tmp_path, before_the_end(REFUSED)) is ExitCode.NOT_IN_FORCE
+    assert code(tmp_path, before_the_end(FAILED)) is ExitCode.ENGINE_DID_NOT_START
+    assert code(tmp_path, before_the_end(INTERRUPTED)) is ExitCode.INTERRUPTED
+    assert code(tmp_path, before_the_end(BROKEN)) is ExitCode.INTERNAL
+
+
+def test_an_engine_that_dies_under_load_is_incomplete_and_not_a_failed_start(tmp_path: Path) -> None:
+    died = FAILED.model_copy(update={"stage": "run"})
+    record = make_record(tmp_path, change=before_the_end(died))
+    assert ExitCode.ENGINE_DID_NOT_START not in applying_codes(record, run_checks(record))
+
+
+def test_the_first_of_the_precedence_wins(tmp_path: Path) -> None:
+    steps: list[tuple[ExitCode, events.Event | Change]] = [
+        (ExitCode.INTERNAL, BROKEN),
+        (ExitCode.INTERRUPTED, INTERRUPTED),
+        (ExitCode.ENGINE_DID_NOT_START, FAILED),
+        (ExitCode.NOT_IN_FORCE, REFUSED),
+    ]
+    for (first, event), (_, weaker) in pairwise(steps):
+        assert code(tmp_path, before_the_end(event, weaker)) is first  # type: ignore[arg-type]
+    both = lambda journal: list(UNKNOWN(list(OTHER_COUNT(journal))))  # noqa: E731
+    assert code(tmp_path, both) is ExitCode.INVARIANT_FAILED
+    incomplete = lambda journal: list(ONE_FAILED(list(OTHER_COUNT(journal))))  # noqa: E731
+    assert code(tmp_path, incomplete) is ExitCode.INCOMPLETE
+    refused = lambda journal: before_the_end(REFUSED)(list(ONE_FAILED(journal)))  # noqa: E731
+    assert code(tmp_path, refused) is ExitCode.NOT_IN_FORCE
+
+
+def test_precedence_ranks_every_code_of_a_finished_run() -> None:
+    assert set(PRECEDENCE) == set(ExitCode) - {ExitCode.INVALID, ExitCode.REFUSED}
+    assert len(PRECEDENCE) == len(set(PRECEDENCE))
+
+
+def test_an_inconclusive_invariant_is_allowed_only_where_the_spec_says_so(tmp_path: Path) -> None:
+    allowed = lambda spec: spec["invariants"].update({"one-engine-process": {"allow-inconclusive": True}})  # noqa: E731
+    record = make_record(tmp_path, allowed, change=UNKNOWN)
+    assert outcome(record, run_checks(record)) is ExitCode.HELD
+
+
+def test_failed_requests_up_to_max_failed_leave_the_cell_complete(tmp_path: Path) -> None:
+    allowed = lambda spec: spec.update({"limits": {"max-failed": 2}})  # noqa: E731
+    record = make_record(tmp_path, allowed, change=ONE_FAILED)
+    assert outcome(record, run_checks(record)) is ExitCode.HELD
+    allowed = lambda spec: spec.update({"limits": {"max-failed": 1}})  # noqa: E731
+    record = make_record(tmp_path, allowed, change=ONE_FAILED)
+    assert outcome(record, run_checks(record)) is ExitCode.INCOMPLETE
+
+
+def test_a_journal_that_ends_early_is_incomplete(tmp_path: Path) -> None:
+    cut = lambda journal: journal[: len(journal) // 2]  # noqa: E731
+    assert code(tmp_path, cut) is ExitCode.INCOMPLETE
