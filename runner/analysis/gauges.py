@@ -38,7 +38,8 @@ def gauge(rounds: Sequence[Round], read: Callable[[Sampled], float | None]) -> S
         steady = steady_samples(round_)
         known = [value for sample in steady if (value := read(sample)) is not None]
         if steady and not known:
-            return Absent("gauge-absent")
+            errors = [sample.error for sample in steady if sample.error is not None]
+            return Absent("scrapes-failed", {"why": errors[0]}) if errors else Absent("gauge-absent")
         if len(known) < ENOUGH_SAMPLES:
             return Absent("too-few-samples", {"n": len(known), "needed": ENOUGH_SAMPLES})
         values += known

@@ -4,12 +4,11 @@ from collections.abc import Iterator
 
 from runner.checks.finding import Finding, Judgement
 from runner.checks.registry import check
+from runner.engine.evidence import UNSUPPORTED_SAMPLING
 from runner.engine.request import disabled_options
 from runner.plan.model import Arm
 from runner.record.record import Record
 from runner.spec.invariants import RequestOptions
-
-_FEATURE = "unsupported-sampling"
 
 
 @check(RequestOptions)
@@ -23,9 +22,9 @@ def _judge(record: Record, arm: Arm) -> Finding:
     evidence = next((one.evidence for one in record.of_arm(arm.id) if one.evidence is not None), None)
     if evidence is None:
         return Finding(Judgement.INCONCLUSIVE, "no-evidence", subject=arm.label)
-    feature = evidence.features.get(_FEATURE)
+    feature = evidence.features.get(UNSUPPORTED_SAMPLING)
     if feature is None or not isinstance(feature.value, list):
-        return Finding(Judgement.INCONCLUSIVE, "features-unknown", {"names": _FEATURE}, arm.label)
+        return Finding(Judgement.INCONCLUSIVE, "features-unknown", {"names": UNSUPPORTED_SAMPLING}, arm.label)
     used = {option for body in _bodies(record, arm) for option in disabled_options(body, feature.value)}
     if used:
         return Finding(Judgement.FAIL, "options-disabled", {"options": ", ".join(sorted(used))}, arm.label)

@@ -28,6 +28,12 @@ class Repr(str):
     __slots__ = ()
 
 
+ARGUMENTS_LINE: Final = "non-default args"
+"""How the line of parsed arguments begins."""
+SPECULATIVE_KEY: Final = "speculative_config"
+"""The configuration line's word for speculation."""
+
+
 @dataclass(frozen=True, slots=True)
 class Speculative:
     """Speculation as the engine configured it. ``model`` is None for ngram and suffix, as the engine
@@ -36,6 +42,10 @@ class Speculative:
     method: str | None
     model: str | None
     tokens: int | None
+
+    def __str__(self) -> str:
+        """As the engine's configuration line prints it."""
+        return f"method={self.method!r}, model={self.model!r}, num_spec_tokens={self.tokens}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -355,11 +365,11 @@ def _take_config(reader: _Reader, found: re.Match[str], line: Line) -> None:
         return
     config = read_assignments(found[2])
     reader.put("engine_config", config, line)
-    printed = config.get("speculative_config")
+    printed = config.get(SPECULATIVE_KEY)
     if printed is None:
         return
     reader.fields["speculative_off"] = printed == "None"
-    reader.quotes["speculative"] = f"speculative_config={printed}"[:MAX_QUOTE]
+    reader.quotes["speculative"] = f"{SPECULATIVE_KEY}={printed}"[:MAX_QUOTE]
     if inner := re.fullmatch(r"\w+\((.*)\)", printed):
         values = {key: read_value(value) for key, value in read_assignments(inner[1]).items()}
         tokens = values.get("num_spec_tokens", values.get("num_speculative_tokens"))

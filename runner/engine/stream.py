@@ -147,6 +147,8 @@ class _Heard:
             if delta is None:
                 return False
             index = choice.get("index", 0)
+            if isinstance(index, bool) or not isinstance(index, int):
+                return False
             reason = choice.get("finish_reason")
             self.finish_reasons[index] = reason if isinstance(reason, str) else self.finish_reasons.get(index)
             anything = anything or bool(delta)

@@ -19,6 +19,10 @@ from runner.record.events import BodySeen, Event, OutputSeen
 from runner.sample.scrape import RawScrape, Scrape
 
 
+class Stopped(Exception):
+    """The run was told to stop before this step had anything to show."""
+
+
 @dataclass
 class Context:
     """The run's plan, clock and directory, and where its events go.

@@ -43,15 +43,25 @@ class IdleWatch:
             alive=lambda: self._engine.exit_code() is None,
             stop=self._context.stop,
         )
-        if found.scrape.exposition is not None:
+        reason = found.reason or self._blind(found.scrape.exposition)
+        if reason is None:
             self._seen, self._answered = found.scrape.exposition, 0
-        return found
+        return Idle(found.scrape, reason)
+
+    def _finished(self, now: Exposition) -> float | None:
+        """Requests finished since the engine was last seen idle; None where the counter is absent or was reset."""
+        if self._seen is None:
+            return now.total(metrics.REQUEST_SUCCESS)  # a fresh process counts from 0
+        return delta(self._seen, now, metrics.REQUEST_SUCCESS).value
 
     def _missing(self, now: Exposition) -> str | None:
-        if self._seen is None:
-            finished = now.total(metrics.REQUEST_SUCCESS)  # a fresh process counts from 0
-        else:
-            finished = delta(self._seen, now, metrics.REQUEST_SUCCESS).value
+        finished = self._finished(now)
         if finished is None or finished >= self._answered:
             return None
         return f"finished {finished:g} of {self._answered} requests"
+
+    def _blind(self, now: Exposition | None) -> str | None:
+        """Waiting longer does not help where the counter cannot be followed; it is not idleness either."""
+        if now is None or self._finished(now) is not None:
+            return None
+        return f"{metrics.REQUEST_SUCCESS} is not exposed, or was reset"

@@ -7,7 +7,7 @@ import httpx
 from runner.engine import evidence
 from runner.engine.exposition import Exposition
 from runner.engine.log import LogEvidence, read_log
-from runner.execution.context import Context
+from runner.execution.context import Context, Stopped
 from runner.execution.idle import IdleWatch
 from runner.execution.requests import Place, duration_s, keep_responses, request_done
 from runner.load.closed_loop import Load, closed_loop
@@ -108,7 +108,9 @@ async def _whole_request(context: Context, place: Place, arm: Arm, engine: Runni
     prompt = phase.prompts[0]
     body = context.plan.body(arm, prompt, stream=phase.stream)
     load = Load(engine.endpoint, [encode_body(body)], 1, context.plan.limits.request_timeout_seconds)
-    [done] = await closed_loop(load, clock=context.clock, stop=context.stop)
+    done = next(iter(await closed_loop(load, clock=context.clock, stop=context.stop)), None)
+    if done is None:
+        raise Stopped
     judged = judge_exchange(done, model=str(body["model"]), stream=phase.stream)
     keep_responses(context, place, [judged])
     context.emit(request_done(context, place, "proof", judged, context.body_seen(prompt, body)))

@@ -8,7 +8,7 @@ import httpx
 from runner.engine import metrics
 from runner.engine.log import read_log
 from runner.engine.verdict import Verdict
-from runner.execution.context import Context
+from runner.execution.context import Context, Stopped
 from runner.execution.idle import IdleWatch
 from runner.execution.requests import Place, request_done
 from runner.load.closed_loop import Load, closed_loop
@@ -20,10 +20,6 @@ from runner.target.base import RunningEngine, TargetError
 
 _POLL = 0.05
 _LAST_WORDS = 12
-
-
-class Stopped(Exception):
-    """The run was told to stop while this step was waiting."""
 
 
 async def wait_ready(context: Context, launch: Launch, arm: Arm, engine: RunningEngine, watch: IdleWatch) -> Place:
@@ -64,7 +60,9 @@ async def _first_completion(context: Context, engine: RunningEngine, body: bytes
             raise TargetError(f"the engine ended with exit code {code} while starting", last_words(engine))
         remaining = (deadline - context.clock.now()) / 1e9
         load = Load(engine.endpoint, [body], 1, max(remaining, 0.1), index)
-        [done] = await closed_loop(load, clock=context.clock, stop=context.stop)
+        done = next(iter(await closed_loop(load, clock=context.clock, stop=context.stop)), None)
+        if done is None:
+            raise Stopped
         judged = judge_exchange(done, model=model, stream=False)
         if judged.verdict is Verdict.OK:
             return judged

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import httpx
 
+from runner.engine.verdict import Verdict
 from runner.execution.context import Context
 from runner.execution.idle import IdleWatch
 from runner.execution.requests import Place, duration_s, keep_responses, request_done
@@ -66,7 +67,11 @@ class RoundRunner:
         context.emit(
             RoundFinished(**_round(place), idle=after.reason is None, idle_reason=after.reason, complete=complete)
         )
-        known = [seconds for one in [*warm, *measured] if (seconds := duration_s(one)) is not None]
+        known = [
+            seconds
+            for one in [*warm, *measured]
+            if one.verdict is Verdict.OK and (seconds := duration_s(one)) is not None
+        ]
         return min(known, default=latency)
 
     async def _send(

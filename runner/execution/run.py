@@ -1,9 +1,9 @@
 """A whole run: launch after launch, until the plan is done, something forbids to go on, or a signal comes."""
 
-from runner.execution.context import Context
+from runner.execution.context import Context, Stopped
 from runner.execution.idle import IdleWatch
 from runner.execution.proof import prove
-from runner.execution.readiness import Stopped, last_words, wait_ready
+from runner.execution.readiness import last_words, wait_ready
 from runner.execution.requests import Place, launch_folder
 from runner.execution.rounds import RoundRunner
 from runner.plan.model import Arm, Launch

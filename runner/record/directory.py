@@ -24,7 +24,10 @@ def create_run_directory(root: Path, name: str, now: datetime) -> Path:
 
 
 def write_whole(path: Path, text: str) -> None:
-    """Write a file so that a reader sees the old text or the new, never half of it."""
+    """Write a file so that a reader sees the old text or the new, never half of it.
+
+    Half a surrogate pair, which an engine may have sent, becomes its JSON escape.
+    """
     temporary = path.with_name(path.name + ".new")
-    temporary.write_text(text, encoding="utf-8", newline="\n")
+    temporary.write_text(text, encoding="utf-8", errors="backslashreplace", newline="\n")
     temporary.replace(path)

@@ -4,7 +4,7 @@ import json
 from collections.abc import Iterator
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 from pydantic import ValidationError
 
@@ -24,8 +24,7 @@ class JournalWriter:
 
     def __call__(self, event: Event) -> None:
         """Write one event; it is on its way to the disk when this returns."""
-        line = {"n": self._number, **event.model_dump(mode="json")}
-        self._file.write(json.dumps(line, ensure_ascii=False, separators=(",", ":")) + "\n")
+        self._file.write(_line({"n": self._number, **event.model_dump()}) + "\n")
         self._file.flush()
         self._number += 1
 
@@ -36,6 +35,21 @@ class JournalWriter:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._file.close()
+
+
+def _line(value: dict[str, Any]) -> str:
+    """Compact JSON, readable but for text that UTF-8 cannot hold: an engine's reply may contain half a surrogate
+    pair, and one odd reply must not end a run."""
+    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    return text if text.isascii() or _encodes(text) else json.dumps(value, separators=(",", ":"))
+
+
+def _encodes(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def read_journal(path: Path) -> Iterator[Event]:

@@ -288,6 +288,7 @@ _WORDS: Final[Mapping[str, tuple[str, str]]] = {
     "no-drafts": ("draft가 없었음", "nothing was drafted"),
     "division-by-zero": ("분모가 0", "the denominator is 0"),
     "too-few-samples": ("표본 부족 ({n:g}/{needed:g})", "too few samples ({n:g} of {needed:g})"),
+    "scrapes-failed": ("표본 판독 실패: {why}", "no sample could be read: {why}"),
     "gauge-absent": ("노출되지 않음", "not exposed"),
     "gpu-not-sampled": ("이 target에는 GPU 표본이 없음", "this target samples no GPU"),
     "rounds-missing": ("미완: {planned}회차 중 {done}회차", "incomplete: {done} of {planned} rounds"),
@@ -302,8 +303,8 @@ _WORDS: Final[Mapping[str, tuple[str, str]]] = {
     ),
     # Notes under tables
     "note-simulated": (
-        "모의 엔진이 만든 값이다. GPU에서 잰 것이 아니다.",
-        "Produced by the embedded engine; not measured on a GPU.",
+        "모의 엔진이 만든 값이다. GPU에서 잰 것이 아니며, 시간은 모의 엔진의 시간 배율(출처)을 따른다.",
+        "Produced by the embedded engine, not measured on a GPU; times are at its own time scale (see Provenance).",
     ),
     "note-summary": (
         "배속은 처리량의 비다. 회차 범위는 가장 나쁜 쌍의 비가 1을 넘으면 분리됨이다.",

@@ -70,7 +70,7 @@ def _text(path: Path) -> str:
             return data.decode("utf-8-sig")
         reason = f"it is larger than {_MAX_BYTES} bytes"
     except FileNotFoundError:
-        reason = f"there is no such file{did_you_mean(path)}"
+        reason = f"No such file or directory{did_you_mean(path)}"
     except UnicodeDecodeError as error:
         before = error.object[: error.start]
         place = Position(before.count(b"\n") + 1, len(before) - (before.rfind(b"\n") + 1) + 1)

@@ -40,7 +40,9 @@ class SpecError(Exception):
     def _line(self, problem: Problem) -> str:
         key = dotted(problem.path)
         place = f"{self.file}:{problem.position.line}:{problem.position.column}"
-        return f"{place}: {key}: {problem.message}" if key else f"{place}: {problem.message}"
+        line = f"{place}: {key}: {problem.message}" if key else f"{place}: {problem.message}"
+        # a file's own control characters must neither break the line nor reach the terminal
+        return "".join(sign if sign.isprintable() else sign.encode("unicode_escape").decode() for sign in line)
 
 
 def dotted(path: Path) -> str:

@@ -143,7 +143,8 @@ CASES: list[tuple[str, str, str, Change]] = [
     # speedup
     ("speedup", "inconclusive", "requests-failed",
      edit_events(events.RequestDone, updated(verdict="truncated"), lambda e: of_cell("on", 4)(e) and e.index == 9)),
-    ("speedup", "inconclusive", "rounds-missing", edit_events(events.RoundFinished, lambda _: None, of_cell("off", 32))),
+    ("speedup", "inconclusive", "rounds-missing",
+     edit_events(events.RoundFinished, lambda _: None, of_cell("off", 32))),
     # queue-only-above
     ("queue-only-above", "fail", "queue-below-limit",
      edit_events(events.Sampled, updated(waiting=3.0), lambda e: e.arm == "on" and e.concurrency == 4)),

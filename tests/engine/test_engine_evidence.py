@@ -41,9 +41,7 @@ def scrape(name: str) -> Exposition:
     return parse(text(name))
 
 
-def only(
-    args: dict[str, Any], log: LogEvidence | None, exposition: Exposition | None = None
-) -> ev.ArgumentEvidence:
+def only(args: dict[str, Any], log: LogEvidence | None, exposition: Exposition | None = None) -> ev.ArgumentEvidence:
     (found,) = judge(wanted(args), log, exposition)
     return found
 
@@ -133,13 +131,7 @@ def test_every_option_that_is_changed_is_found() -> None:
     args = args_of(read_json("h200/q3b-on/command.json")["argv"])
     log = log_of(ON)
     for name, value in args.items():
-        other = (
-            (not value)
-            if isinstance(value, bool)
-            else value + 1
-            if isinstance(value, int | float)
-            else value + "x"
-        )
+        other = (not value) if isinstance(value, bool) else value + 1 if isinstance(value, int | float) else value + "x"
         assert only({name: other}, log).verdict == InForce.DIFFERS, name
 
 
@@ -168,9 +160,7 @@ def test_parsed_and_then_not_built_from_is_ignored() -> None:
 
 def test_without_a_log_everything_is_unknown() -> None:
     prom = scrape("h200/q3b-on/metrics/c1-kr-after.prom")
-    args = wanted(
-        {"max-num-seqs": 16, "block-size": 16, "spec-method": "ngram", "speculative-config": {"a": 1}}
-    )
+    args = wanted({"max-num-seqs": 16, "block-size": 16, "spec-method": "ngram", "speculative-config": {"a": 1}})
     assert {found.verdict for found in judge(args, None, prom)} == {InForce.UNKNOWN}
     assert {found.verdict for found in judge(args, LogEvidence(), None)} == {InForce.UNKNOWN}
 
@@ -247,9 +237,7 @@ def test_the_draft_model_counts_where_the_engine_prints_it() -> None:
     assert only({"spec-model": "/d"}, right).verdict == InForce.IN_FORCE
     assert only({"spec-model": "/d"}, other).verdict == InForce.DIFFERS
     assert only({"spec-model": "/d"}, target).verdict == InForce.IN_FORCE
-    mtp = LogEvidence(
-        non_default_args={"spec_method": "qwen3_next_mtp"}, speculative=Speculative("mtp", "/t", 1)
-    )
+    mtp = LogEvidence(non_default_args={"spec_method": "qwen3_next_mtp"}, speculative=Speculative("mtp", "/t", 1))
     assert only({"spec-method": "qwen3_next_mtp"}, mtp).verdict == InForce.IN_FORCE
 
 
@@ -293,9 +281,7 @@ def test_the_draft_model_counts_where_the_engine_prints_it() -> None:
         ("secret", "***", None),
     ],
 )
-def test_values_are_compared_and_not_their_spelling(
-    asked: object, found: object, verdict: bool | None
-) -> None:
+def test_values_are_compared_and_not_their_spelling(asked: object, found: object, verdict: bool | None) -> None:
     assert same(asked, found) is verdict
 
 

@@ -22,9 +22,7 @@ from runner.engine.exposition import (
     to_json,
 )
 
-NAMES = {
-    name for key, name in vars(metrics).items() if key.isupper() and ":" in str(name) and name != "vllm:"
-}
+NAMES = {name for key, name in vars(metrics).items() if key.isupper() and ":" in str(name) and name != "vllm:"}
 
 
 @pytest.mark.parametrize("name", SCRAPES)
@@ -52,9 +50,7 @@ def test_every_recorded_scrape_is_read_whole(name: str) -> None:
     ("arm", "drafts", "draft_tokens", "accepted"),
     [("h200/q3b-on/metrics/c1-kr", 90, 450, 340)],
 )
-def test_the_figures_of_the_h200_report(
-    arm: str, drafts: float, draft_tokens: float, accepted: float
-) -> None:
+def test_the_figures_of_the_h200_report(arm: str, drafts: float, draft_tokens: float, accepted: float) -> None:
     """Ten requests: per request 9 drafts, 45 draft tokens, 34 accepted, per position 7,7,7,7,6."""
     before, after = parse(text(f"{arm}-before.prom")), parse(text(f"{arm}-after.prom"))
     for name, figure in (
@@ -190,9 +186,7 @@ def test_models_are_not_mixed() -> None:
     assert after.by_label("d_total", "model_name") == {"m": 2, "n": 5}
 
 
-LABELS = st.dictionaries(
-    st.from_regex(re.compile(r"[a-z_][a-z0-9_]{0,5}", re.ASCII), fullmatch=True), st.text()
-)
+LABELS = st.dictionaries(st.from_regex(re.compile(r"[a-z_][a-z0-9_]{0,5}", re.ASCII), fullmatch=True), st.text())
 KEYS = st.tuples(
     st.from_regex(re.compile(r"[a-z_:][a-z0-9_:]{0,8}", re.ASCII), fullmatch=True),
     LABELS.map(lambda labels: tuple(sorted(labels.items()))),

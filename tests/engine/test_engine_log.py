@@ -175,9 +175,7 @@ def test_the_words_of_0_33() -> None:
         ]
     )
     assert evidence.async_scheduling == "disabled"
-    assert (
-        evidence.async_reason is not None and "V1 model runner does not support it" in evidence.async_reason
-    )
+    assert evidence.async_reason is not None and "V1 model runner does not support it" in evidence.async_reason
     assert (evidence.model_runner, evidence.model_memory_gib) == ("V2", 1.5)
     assert (evidence.kv_cache_tokens, evidence.max_concurrency) == (1024, 2.0)
     assert evidence.non_default_args == {"api_key": "***"}
@@ -288,9 +286,7 @@ def test_pydantic_tells_on_the_line_after() -> None:
 
 
 def test_after_the_start_a_refused_request_is_no_failure_and_a_dead_engine_is() -> None:
-    start = text("h200/q3b-off/startup.log").split(
-        "(APIServer pid=1285) INFO 11-30 00:07:21 [launcher.py:100]"
-    )[0]
+    start = text("h200/q3b-off/startup.log").split("(APIServer pid=1285) INFO 11-30 00:07:21 [launcher.py:100]")[0]
     assert "ValueError: Cannot apply chat template" in start
     assert read_log(start.splitlines()).errors == ()
     dead = "RuntimeError: CUDA error: an illegal memory access was encountered"

@@ -34,9 +34,7 @@ KOREAN = "Kubernetes에서 GPU를 사용하려면 RuntimeClass와 Device Plugin�
 Q3B_TEXT = f"{KOREAN}\n{KOREAN}\n{KOREAN}\n확인 결과 세 번 반복은 모두 동일합니다!"
 
 
-def stream(
-    body: bytes, *cuts: int, ended: bool = True, model: str = "m", content_type: str | None = SSE
-) -> Reply:
+def stream(body: bytes, *cuts: int, ended: bool = True, model: str = "m", content_type: str | None = SSE) -> Reply:
     """Read ``body`` cut at ``cuts``; the n-th part arrives at n milliseconds."""
     edges = [0, *sorted(cuts), len(body)]
     parts = [(n * 1_000_000, body[a:b]) for n, (a, b) in enumerate(pairwise(edges), 1)]
@@ -81,9 +79,7 @@ def test_every_recorded_body(name: str) -> None:
             assert (reply.finish_reason, reply.usage.completion) == ("length", 256)
 
 
-@pytest.mark.parametrize(
-    "name", sorted(p.relative_to(FIXTURES).as_posix() for p in FIXTURES.rglob("chat.json"))
-)
+@pytest.mark.parametrize("name", sorted(p.relative_to(FIXTURES).as_posix() for p in FIXTURES.rglob("chat.json")))
 def test_every_recorded_chat(name: str) -> None:
     recorded = read_json(name)
     body = json.dumps(recorded["body"]).encode()
@@ -239,9 +235,7 @@ def test_an_error_inside_a_200() -> None:
     assert stream(b"event: error\ndata: engine dead\n\n").detail == "engine dead"
     assert plain(error).verdict == Verdict.IN_BAND_ERROR
     assert plain({"object": "error", "message": "no"}).detail == "no"
-    assert (
-        stream(json.dumps(error).encode(), content_type="application/json").verdict == Verdict.IN_BAND_ERROR
-    )
+    assert stream(json.dumps(error).encode(), content_type="application/json").verdict == Verdict.IN_BAND_ERROR
 
 
 def test_a_clean_cut() -> None:
@@ -284,9 +278,7 @@ def test_usage_oddities() -> None:
     assert reply.first_token_ns == 2_000_000  # not the role chunk's
     assert (reply.usage, reply.events_tokens) == (Usage(5, 3, None), None)
 
-    running = stream(
-        sse(chunk("a", usage=usage(1)), chunk("bc", usage=usage(3)), chunk("", "stop", usage=usage(3)))
-    )
+    running = stream(sse(chunk("a", usage=usage(1)), chunk("bc", usage=usage(3)), chunk("", "stop", usage=usage(3))))
     assert (running.usage, running.events_tokens) == (Usage(5, 3, None), (1, 2))
 
     none = stream(sse(chunk("a"), chunk("b", "stop")))
@@ -299,9 +291,9 @@ def test_usage_oddities() -> None:
         thought = chunk(delta={field: "hm "})
         reply = stream(sse(role, thought, chunk("a", "stop")), len(sse(role, thought, end=b"")))
         assert (reply.reasoning, reply.text, reply.first_token_ns) == ("hm ", "a", 1_000_000)
-    assert stream(
-        sse(chunk("a", "stop", usage=usage(1) | {"prompt_tokens_details": {"cached_tokens": 4}}))
-    ).usage == (Usage(5, 1, 4))
+    assert stream(sse(chunk("a", "stop", usage=usage(1) | {"prompt_tokens_details": {"cached_tokens": 4}}))).usage == (
+        Usage(5, 1, 4)
+    )
 
 
 def test_a_burst_of_tokens() -> None:
@@ -414,3 +406,44 @@ def test_no_bytes_raise(body: bytes, status: int) -> None:
     read_reply(status, None, body, model="m")
     read_stream(status, None, [(1, body)], ended=True, model="m")
     read_stream(status, None, [(1, b"data: " + body)], ended=False, model="m")
+
+
+# ------------------------------------------------------------------------------------------------------
+# Whatever JSON comes, a reader judges it and never raises
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers(-5, 5) | st.floats(allow_nan=False) | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    max_leaves=8,
+)
+SHAPED = st.fixed_dictionaries(
+    {},
+    optional={
+        "object": JSON,
+        "model": JSON,
+        "usage": JSON | st.fixed_dictionaries({}, optional={"completion_tokens": JSON, "prompt_tokens_details": JSON}),
+        "prompt_token_ids": JSON,
+        "error": JSON,
+        "choices": st.lists(
+            st.fixed_dictionaries(
+                {},
+                optional=dict.fromkeys(["index", "delta", "message", "finish_reason", "token_ids"], JSON)
+                | {"delta": st.fixed_dictionaries({}, optional=dict.fromkeys(["content", "tool_calls", "role"], JSON))},
+            ),
+            max_size=2,
+        ),
+    },
+)
+
+
+@given(st.lists(SHAPED | JSON, max_size=3))
+def test_any_json_is_judged(values: list[Any]) -> None:
+    body = b"".join(f"data: {json.dumps(value)}\n\n".encode() for value in values)
+    assert isinstance(stream(body + b"data: [DONE]\n\n").verdict, Verdict)
+    for value in values:
+        assert isinstance(plain(value).verdict, Verdict)
+
+
+def test_a_choice_whose_index_is_no_number_is_malformed() -> None:
+    body = b'data: {"choices":[{"index":[],"delta":{"content":"x"},"finish_reason":"stop"}]}\n\ndata: [DONE]\n\n'
+    assert stream(body).verdict is Verdict.MALFORMED

@@ -1,5 +1,6 @@
 """`startup-evidence`: what proves that each condition is in force (article, 3-2)."""
 
+from runner.engine.log import ARGUMENTS_LINE, SPECULATIVE_KEY, Speculative
 from runner.plan.model import Arm
 from runner.record.events import CountersProved, EvidenceRead
 from runner.record.record import EngineRun
@@ -40,15 +41,15 @@ def _rows(source: Source, arm: Arm, engine: EngineRun, evidence: EvidenceRead) -
     if shown:
         value = code(", ".join(f"{one.name}: {one.parsed!r}" for one in found)) if found else words("not-printed")
         reading = words("args-parsed") if not lost else f"{words('args-not-parsed')}: {code(', '.join(lost))}"
-        rows.append(["non-default args", value, reading])
+        rows.append([ARGUMENTS_LINE, value, reading])
     if evidence.speculation is not None:
         one = evidence.speculation
-        text = f"method={one.method!r}, model={one.model!r}, num_spec_tokens={one.tokens}"
-        rows.append(["speculative_config", code(text), words("config-built")])
+        text = str(Speculative(one.method, one.model, one.tokens))
+        rows.append([SPECULATIVE_KEY, code(text), words("config-built")])
         if one.model is None:
             rows.append(["model=None", words("none"), words("model-none")])
     elif "speculative" in evidence.quotes:
-        rows.append(["speculative_config", code("None"), words("config-none")])
+        rows.append([SPECULATIVE_KEY, code("None"), words("config-none")])
     if engine.proof is not None:
         key = {"moved": "counters-moved", "absent": "counters-none"}.get(engine.proof.state, "counters-flat-short")
         rows.append([words("proof-counters"), _counters(source, engine.proof), words(key)])

@@ -1,0 +1,77 @@
+"""The house's own rules: style, types, directions, and names that belong to one room."""
+
+import ast
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from runner.engine.evidence import FEATURES
+
+ROOT = Path(__file__).parents[2]
+BIN = Path(sys.executable).parent
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        [str(BIN / "ruff"), "check", "."],
+        [str(BIN / "ruff"), "format", "--check", "."],
+        [sys.executable, "-m", "mypy"],
+        [str(BIN / "lint-imports")],
+    ],
+    ids=["ruff-check", "ruff-format", "mypy-strict", "import-linter"],
+)
+def test_the_tools_find_nothing(words: list[str]) -> None:
+    ended = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+
+
+def literals(path: Path) -> Iterator[tuple[int, str]]:
+    """String constants of a module that are not docstrings."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    documentation = {
+        id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
+    }
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in documentation:
+            yield node.lineno, node.value
+
+
+def known_flags() -> set[str]:
+    """Every flag that the embedded engine knows, in both spellings, but for words that mean other things too."""
+    text = (ROOT / "runner" / "simulator" / "flags.py").read_text(encoding="utf-8")
+    kebab = set(re.findall(r'"([a-z]+(?:[-_][a-z0-9]+)+)"', text))
+    names = {name.replace("_", "-") for name in kebab} - set(FEATURES)
+    assert {"max-num-seqs", "spec-tokens", "enforce-eager"} <= names
+    return names | {name.replace("-", "_") for name in names}
+
+
+def test_no_flag_of_vllm_is_named_outside_the_engine_rooms() -> None:
+    flags = known_flags()
+    found = [
+        f"{path.relative_to(ROOT)}:{line}: {text}"
+        for path in sorted((ROOT / "runner").rglob("*.py"))
+        if path.relative_to(ROOT / "runner").parts[0] not in ("engine", "simulator")
+        for line, text in literals(path)
+        if text.lstrip("-") in flags
+    ]
+    assert found == []
+
+
+def test_the_readme_names_the_two_commands_and_ci_calls_the_second() -> None:
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    ci = (ROOT / ".ci" / "run").read_text(encoding="utf-8")
+    assert ".venv/bin/run specs/ngram-spec.yaml" in readme
+    assert "\n.venv/bin/python -m pytest\n" in readme
+    assert "\n.venv/bin/python -m pytest" in ci
+
+
+def test_the_exit_codes_in_the_readme_are_the_ones_of_the_code() -> None:
+    from runner.checks.outcome import ExitCode
+
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert {int(code) for code in re.findall(r"^\| *(\d+) \|", readme, re.M)} == {int(code) for code in ExitCode}

@@ -1,0 +1,123 @@
+"""Stamps in their order, and against the server's own on the same monotonic clock. No test asserts on speed."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import pytest
+from load_wire import (
+    END,
+    MODEL,
+    TEXT,
+    WORDS,
+    Server,
+    Wire,
+    chunked_head,
+    completion,
+    events,
+    head,
+    piece,
+    run,
+    send,
+    settle,
+)
+
+from runner.engine.verdict import Verdict
+from runner.load.exchange import Exchange
+from runner.load.reading import judge_exchange
+
+
+def one(pieces: list[bytes], count: int = 1, concurrency: int = 1) -> tuple[Server, list[Exchange]]:
+    """Each piece is sent after the client has taken the one before; the stamps are in `wires`."""
+
+    async def answer(wire: Wire, _: bytes) -> None:
+        for data in pieces:
+            await settle()
+            await wire.send(data)
+
+    async def main() -> tuple[Server, list[Exchange]]:
+        async with Server(answer) as server:
+            return server, await send(server, [b"{}"] * count, concurrency=concurrency)
+
+    return run(main())
+
+
+def in_order(*stamps: int | None) -> None:
+    known = [stamp for stamp in stamps if stamp is not None]
+    assert len(known) == len(stamps), stamps
+    assert known == sorted(known), stamps
+
+
+def test_a_stream_is_stamped_after_the_server_sent_it() -> None:
+    pieces = [chunked_head(), *(piece(part) for part in events()), END]
+    server, [done] = one(pieces)
+    found = judge_exchange(done, model=MODEL, stream=True)
+    assert found.verdict is Verdict.OK
+    assert found.reply is not None
+    assert found.reply.text == TEXT
+    [arrived], sends = server.arrived, server.wires[0].sends
+    sent_head, sent_role, sent_words, sent_end = sends[0], sends[1], sends[2 : 2 + len(WORDS)], sends[-1]
+    first, last = found.reply.first_token_ns, found.reply.last_token_ns
+    assert first is not None
+    assert last is not None
+    in_order(done.planned_ns, done.sent_ns, done.first_byte_ns, first, last, done.last_byte_ns)
+    in_order(done.sent_ns, arrived, sent_head, done.first_byte_ns)
+    # each byte after its sending; and before the next one's, for the server waited in between
+    in_order(sent_head, done.first_byte_ns, sent_role)
+    assert len(found.reply.event_ns) == len(WORDS)
+    for seen, sent, following in zip(found.reply.event_ns, sent_words, sends[3:], strict=False):
+        in_order(sent, seen, following)
+    in_order(sent_end, done.last_byte_ns)
+    assert found.reply.event_ns == (first, found.reply.event_ns[1], last)
+    # the role chunk came before, and is no token
+    assert done.chunks[0][0] < sent_words[0] < first
+
+
+def test_a_plain_reply_is_stamped_after_the_server_sent_it() -> None:
+    body = completion()
+    server, [done] = one([head(content_length=len(body)), body[:50], body[50:]])
+    found = judge_exchange(done, model=MODEL, stream=False)
+    assert found.verdict is Verdict.OK
+    assert found.reply is not None
+    assert (found.reply.first_token_ns, found.reply.last_token_ns) == (None, None)  # nobody saw a token come
+    sends = server.wires[0].sends
+    in_order(done.planned_ns, done.sent_ns, server.arrived[0], sends[0], done.first_byte_ns, sends[1])
+    in_order(sends[1], done.chunks[0][0], sends[2], done.chunks[1][0], done.last_byte_ns)
+
+
+def test_the_first_byte_is_not_the_first_token() -> None:
+    """The head and the role come at once and the first word after a pause: only the token waits for it."""
+    pieces = [chunked_head() + piece(events()[0]), b"".join(piece(part) for part in events()[1:]) + END]
+    server, [done] = one(pieces)
+    reply = judge_exchange(done, model=MODEL, stream=True).reply
+    assert reply is not None
+    sends = server.wires[0].sends
+    in_order(sends[0], done.first_byte_ns, sends[1], reply.first_token_ns, done.last_byte_ns)
+
+
+def test_a_late_last_chunk_moves_the_last_byte_and_not_the_last_token() -> None:
+    server, [done] = one([chunked_head() + b"".join(map(piece, events())), END])
+    reply = judge_exchange(done, model=MODEL, stream=True).reply
+    assert reply is not None
+    in_order(reply.last_token_ns, server.wires[0].sends[1], done.last_byte_ns)
+
+
+@pytest.mark.parametrize("concurrency", [1, 3])
+def test_stamps_of_many_requests_are_in_order(concurrency: int) -> None:
+    pieces = [chunked_head(), *(piece(part) for part in events()), END]
+    server, done = one(pieces, 6, concurrency)
+    assert len(server.arrived) == 6
+    for each in done:
+        reply = judge_exchange(each, model=MODEL, stream=True).reply
+        assert reply is not None
+        in_order(
+            each.planned_ns,
+            each.sent_ns,
+            each.first_byte_ns,
+            reply.first_token_ns,
+            reply.last_token_ns,
+            each.last_byte_ns,
+        )
+        in_order(*(stamp for stamp, _ in each.chunks))
+    for before, after in pairwise(done):
+        in_order(before.planned_ns, after.planned_ns)
