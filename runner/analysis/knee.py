@@ -33,21 +33,26 @@ class Knee:
 def find_knee(points: Sequence[GridPoint]) -> Knee | Absent:
     """The last grid point before throughput stops growing materially or a queue appears (article, section 9-4).
 
-    Absent (`knee-not-reached`) when the last grid point still paid and left no queue: the knee is then above
-    the grid, wherever that is. An unknown throughput ends the search; an unknown queue leaves the decision to
-    the throughput.
+    Absent when the knee is outside the grid: above it (`knee-not-reached`) where the last point still paid and
+    left no queue, below it (`knee-below-grid`) where the first one queues already. An unknown throughput ends the
+    search; an unknown queue leaves the decision to the throughput.
     """
     ordered = sorted(points, key=lambda point: point.concurrency)
+    if ordered and _queues(ordered[0]):
+        return Absent("knee-below-grid", {"lowest": ordered[0].concurrency})
     for here, following in itertools.pairwise(ordered):
         if isinstance(here.throughput, Absent):
             return here.throughput
         if isinstance(following.throughput, Absent):
             return following.throughput
         gain = following.throughput / here.throughput - 1
-        queue = not isinstance(following.waiting, Absent) and following.waiting > 0
-        if gain <= MATERIAL_GAIN or queue:
+        if gain <= MATERIAL_GAIN or _queues(following):
             return Knee(here.concurrency, following.concurrency)
     return Absent("knee-not-reached", {"highest": ordered[-1].concurrency} if ordered else {})
+
+
+def _queues(point: GridPoint) -> bool:
+    return not isinstance(point.waiting, Absent) and point.waiting > 0
 
 
 def knee(record: Record, arm: str) -> Knee | Absent:

@@ -104,7 +104,7 @@ def build_record(plan: Plan, journal: Iterable[events.Event]) -> Record:
     """Fold the events into a record. Raises JournalError where the journal has no beginning."""
     builder: _Builder | None = None
     for event in journal:
-        if isinstance(event, events.RunStarted):
+        if isinstance(event, events.RunStarted) and builder is None:
             builder = _Builder(Record(plan, event, [], {}, {}, None, None, None))
         elif builder is None:
             raise JournalError("the journal does not begin with run-started")

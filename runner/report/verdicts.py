@@ -16,10 +16,12 @@ _SHOWN = 3
 
 @dataclass(frozen=True, slots=True)
 class Verdicts:
-    """Markdown pieces: the outcome, engine failures, wanted/found tables, checks and confounded comparisons."""
+    """Markdown pieces: the outcome, whether the record is whole, engine failures, wanted/found tables, checks and
+    confounded comparisons."""
 
     outcome: str
     also: str
+    ended_early: str
     failures: list[tuple[str, list[str]]]
     wanted_found: list[tuple[str, str]]
     checks: list[str]
@@ -34,6 +36,7 @@ def verdicts(source: Source, results: Sequence[Result]) -> Verdicts:
     return Verdicts(
         outcome=words("outcome", code=int(codes[0]), meaning=words(f"exit.{int(codes[0])}")),
         also=words("also-applies", codes=others) if others else "",
+        ended_early=words("ended-early") if source.record.finished is None else "",
         failures=[
             (
                 words("engine-failed", label=source.label(one.arm), reason=escape(one.failed.reason)),

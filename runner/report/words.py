@@ -16,7 +16,6 @@ _WORDS: Final[Mapping[str, tuple[str, str]]] = {
     "provenance": ("출처", "Provenance"),
     "by-author": ("실험 작성자가 적은 것", "Stated by the author"),
     "by-computation": ("이 기록에서 계산된 것", "Computed from this record"),
-    "table": ("표", "Table"),
     # Titles of tables
     "table.summary": ("동시성별 배속", "Speed-up by concurrency"),
     "table.request": ("고정 요청", "The request"),
@@ -89,7 +88,6 @@ _WORDS: Final[Mapping[str, tuple[str, str]]] = {
     "quotient": ("{a} ÷ {b}", "{a} ÷ {b}"),
     "all-counted": ("요청 {n}건의 합", "sum over {n} requests"),
     "none": ("없음", "none"),
-    "off-label": ("{label} {metric}", "{label} {metric}"),
     # Start-up evidence
     "args-parsed": ("CLI 인자가 파싱됐다", "the arguments were parsed"),
     "args-not-parsed": ("파싱된 인자에 없다", "not among the parsed arguments"),
@@ -297,6 +295,10 @@ _WORDS: Final[Mapping[str, tuple[str, str]]] = {
         "incomplete: {failed} failed (allowed {allowed})",
     ),
     "one-round": ("표본이 {n}개뿐이라 폭을 알 수 없음", "only {n} sample, so no range"),
+    "knee-below-grid": (
+        "격자의 최저 동시성 {lowest}에서 이미 대기가 있음",
+        "below the grid: requests wait at its lowest concurrency, {lowest}, already",
+    ),
     "knee-not-reached": (
         "격자 안에서 찾지 못함 (최고 {highest})",
         "not reached within the grid (highest {highest})",
@@ -372,6 +374,10 @@ _WORDS: Final[Mapping[str, tuple[str, str]]] = {
     "exit.7": ("baseline이 복원되지 않았다", "the baseline was not restored"),
     "exit.70": ("runner의 내부 오류", "an internal error of the runner"),
     "exit.130": ("중단됐다", "interrupted"),
+    "ended-early": (
+        "기록이 도중에 끝난다. runner가 강제로 끝났거나 아직 돌고 있다.",
+        "The record ended early: the runner was killed, or is still running.",
+    ),
     "engine-failed": ("`{label}`: {reason}", "`{label}`: {reason}"),
     "also-applies": ("함께 해당하는 코드: {codes}", "Also applying: {codes}"),
     # Wanted/found

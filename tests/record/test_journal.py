@@ -1,0 +1,124 @@
+"""The journal: every event survives the way to the disk and back, and damage is named by its line."""
+
+import json
+from pathlib import Path
+
+import pytest
+from journals import make_events, make_plan
+
+from runner.record import events
+from runner.record.directory import JOURNAL, PLAN, write_whole
+from runner.record.journal import JournalError, JournalWriter, read_journal
+from runner.record.record import build_record, read_record
+
+
+def written(folder: Path) -> tuple[Path, list[events.Event]]:
+    plan = make_plan(folder)
+    journal = list(make_events(plan))
+    path = folder / JOURNAL
+    with JournalWriter(path) as writer:
+        for event in journal:
+            writer(event)
+    (folder / PLAN).write_text(plan.model_dump_json(by_alias=True))
+    return path, journal
+
+
+def test_every_event_comes_back_as_it_went(tmp_path: Path) -> None:
+    path, journal = written(tmp_path)
+    assert list(read_journal(path)) == journal
+    assert all(json.loads(line)["n"] == number for number, line in enumerate(path.read_text().splitlines()))
+
+
+def test_each_event_is_on_disk_before_the_next_one(tmp_path: Path) -> None:
+    path = tmp_path / JOURNAL
+    with JournalWriter(path) as writer:
+        for number in range(3):
+            writer(events.Interrupted(signal="SIGINT"))
+            assert len(path.read_text().splitlines()) == number + 1
+
+
+def test_a_journal_is_never_overwritten(tmp_path: Path) -> None:
+    path, _ = written(tmp_path)
+    with pytest.raises(FileExistsError):
+        JournalWriter(path)
+
+
+def test_a_last_line_cut_by_a_crash_is_passed_over(tmp_path: Path) -> None:
+    path, journal = written(tmp_path)
+    text = path.read_bytes()
+    path.write_bytes(text[:-20])
+    assert list(read_journal(path)) == journal[:-1]
+
+
+@pytest.mark.parametrize(
+    ("damage", "words"),
+    [
+        (lambda lines: [*lines[:5], b'{"n":5,"event":"no-such-event"}', *lines[6:]], r"journal\.jsonl:6: not an event"),
+        (lambda lines: [*lines[:5], b"\xff\xfe", *lines[6:]], r"journal\.jsonl:6: not an event"),
+        (lambda lines: [*lines[:5], *lines[6:]], r"journal\.jsonl:6: event 6 where event 5 was expected"),
+        (lambda lines: [*lines[:5], lines[6], lines[5], *lines[7:]], r"journal\.jsonl:6: event 6 where event 5"),
+        (lambda lines: [*lines[:5], b"[]", *lines[6:]], r"journal\.jsonl:6: not an event"),
+    ],
+    ids=["unknown", "bytes", "gap", "order", "shape"],
+)
+def test_damage_is_named_by_its_line(tmp_path: Path, damage: object, words: str) -> None:
+    path, _ = written(tmp_path)
+    lines = path.read_bytes().splitlines()
+    path.write_bytes(b"\n".join(damage(lines)) + b"\n")  # type: ignore[operator]
+    with pytest.raises(JournalError, match=words):
+        list(read_journal(path))
+
+
+def test_half_a_surrogate_pair_does_not_end_a_run(tmp_path: Path) -> None:
+    odd = events.OutputSeen(output_id="x", text="half \ud800 pair", reasoning="", token_ids=None)
+    korean = events.OutputSeen(output_id="y", text="한국어", reasoning="", token_ids=None)
+    path = tmp_path / JOURNAL
+    with JournalWriter(path) as writer:
+        writer(odd)
+        writer(korean)
+    assert list(read_journal(path)) == [odd, korean]
+    assert "한국어" in path.read_text(encoding="utf-8")
+    write_whole(tmp_path / "report.md", "half \ud800 pair")
+    assert (tmp_path / "report.md").read_text() == "half \\ud800 pair"
+
+
+def test_a_folder_that_is_no_run_says_so(tmp_path: Path) -> None:
+    with pytest.raises(JournalError, match=r"plan\.json cannot be read: No such file .* is .* a run directory\?"):
+        read_record(tmp_path)
+    (tmp_path / PLAN).write_text("{}")
+    with pytest.raises(JournalError, match="is not a plan of this version"):
+        read_record(tmp_path)
+
+
+def test_a_record_needs_a_beginning_and_has_one(tmp_path: Path) -> None:
+    plan = make_plan(tmp_path)
+    journal = list(make_events(plan))
+    with pytest.raises(JournalError, match="empty"):
+        build_record(plan, [])
+    with pytest.raises(JournalError, match="does not begin with run-started"):
+        build_record(plan, journal[1:])
+    with pytest.raises(JournalError, match="begins twice"):
+        build_record(plan, [journal[0], journal[0]])
+    with pytest.raises(JournalError, match="on #1 was never started"):
+        build_record(plan, [journal[0], events.EngineStopped(arm="on", replicate=1, how="", exit_code=0)])
+
+
+def test_the_record_holds_what_the_journal_said(tmp_path: Path) -> None:
+    written(tmp_path)
+    record = read_record(tmp_path)
+    assert [(one.arm, len(one.rounds)) for one in record.engines] == [("off", 7), ("on", 7)]
+    [first] = record.rounds("on", "sequential", 1)
+    assert [len(first.of_role(role)) for role in ("excluded", "measured", "warm-up")] == [1, 9, 0]
+    assert len(record.rounds("off", "load", 16)) == 2
+    assert all(one.before and one.after and one.finished and one.samples for one in record.all_rounds())
+
+
+def test_probes_and_the_proof_are_no_measurements(tmp_path: Path) -> None:
+    plan = make_plan(tmp_path)
+    journal = list(make_events(plan))
+    place = next(index for index, event in enumerate(journal) if isinstance(event, events.RoundStarted))
+    model = next(event for event in journal if isinstance(event, events.RequestDone))
+    for role in ("probe", "proof"):
+        journal.insert(place, model.model_copy(update={"role": role, "phase": "start", "concurrency": 1, "round": 0}))
+    record = build_record(plan, journal)
+    assert {round_.phase for round_ in record.all_rounds()} == {"sequential", "load"}
