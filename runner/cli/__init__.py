@@ -1,16 +1,21 @@
 """The command `run`. Each command is a module of this package, imported only when it is asked for."""
 
+import io
 import sys
 import traceback
 from collections.abc import Sequence
 
 from runner.cli.dispatch import Usage, dispatch
+from runner.cli.pipe import silence_stdout
 
 INTERNAL_ERROR = 70
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line; returns the exit code (the table is in `runner.checks.outcome` and in the README)."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")  # a terminal without UTF-8 is no reason to fail
     try:
         return dispatch(list(sys.argv[1:] if argv is None else argv))
     except Usage as error:
@@ -19,9 +24,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         return 130
     except BrokenPipeError:
-        # The reader of our output went away; there is nobody left to tell.
-        sys.stderr.close()
-        return 141
+        # What printed had done its work; whoever read it has seen enough.
+        silence_stdout()
+        return 0
     except Exception:
         traceback.print_exc()
         print("run: internal error; please report it with the lines above", file=sys.stderr)

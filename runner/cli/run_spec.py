@@ -12,6 +12,7 @@ from pathlib import Path
 
 from runner import __version__
 from runner.cli.inputs import INVALID, Inputs, add_inputs, read_inputs
+from runner.cli.pipe import say
 from runner.cli.progress import Progress
 from runner.execution.context import Context
 from runner.execution.run import execute
@@ -46,8 +47,7 @@ def main(argv: list[str]) -> int:
     reported = write_report(directory)
     if failed:
         print(failed, file=sys.stderr)
-    print(terminal_summary(reported))
-    print(directory)
+    say(terminal_summary(reported), str(directory))
     return int(reported.code)
 
 

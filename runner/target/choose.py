@@ -31,7 +31,7 @@ def choose_target(option: str | None, environ: Mapping[str, str], site: Site) ->
             if name not in TARGETS:
                 raise UnknownTarget(
                     f'{origin} names the target "{name}", which this version does not have; {hint(name, TARGETS)} '
-                    f"No other target is used in its place."
+                    f"(no other target is ever used in its place)"
                 )
             return name, origin
     raise AssertionError("the default always has a name")

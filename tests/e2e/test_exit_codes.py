@@ -171,3 +171,22 @@ def test_nothing_outlives_a_killed_runner(tmp_path: Path) -> None:
     again = subprocess.run(command("report", str(directory)), env=environment(), capture_output=True, check=False)
     assert again.returncode == 0
     assert json.loads((directory / "result.json").read_text())["outcome"] == "incomplete"
+
+
+def test_the_exit_code_does_not_depend_on_who_reads(tmp_path: Path) -> None:
+    spec = write_experiment(tmp_path, lambda s: s["invariants"].update({"speedup": {"min": 50}}), scale=SCALE)
+    process = start(tmp_path, spec)
+    assert process.stdout is not None
+    process.stdout.close()
+    stderr = process.stderr.read() if process.stderr else ""
+    assert process.wait() == 1, stderr
+    assert "Broken" not in stderr
+    if process.stderr:
+        process.stderr.close()
+
+
+def test_a_terminal_without_utf_8_is_no_error(tmp_path: Path) -> None:
+    spec = write_experiment(tmp_path, lambda s: s.update({"title": "한국어"}))
+    env = {**environment(), "PYTHONIOENCODING": "ascii"}
+    ended = subprocess.run(command("plan", spec.name), cwd=tmp_path, env=env, capture_output=True, check=False)
+    assert ended.returncode == 0 and b"\\ud55c" in ended.stdout
