@@ -190,3 +190,19 @@ def test_a_terminal_without_utf_8_is_no_error(tmp_path: Path) -> None:
     env = {**environment(), "PYTHONIOENCODING": "ascii"}
     ended = subprocess.run(command("plan", spec.name), cwd=tmp_path, env=env, capture_output=True, check=False)
     assert ended.returncode == 0 and b"\\ud55c" in ended.stdout
+
+
+def test_a_kubeconfig_and_no_target_say_how_to_measure_the_cluster(tmp_path: Path) -> None:
+    spec = write_experiment(tmp_path, lambda s: s["phases"]["load"].update({"requests": 2, "concurrency": [1]}))
+    (tmp_path / "config").write_text("apiVersion: v1")
+    env = {**environment(), "KUBECONFIG": str(tmp_path / "config")}
+    ended = subprocess.run(command(spec.name), cwd=tmp_path, env=env, capture_output=True, text=True, check=False)
+    assert (
+        f"there is a kubeconfig at {tmp_path / 'config'}, but no target was named: this run is simulated"
+        in ended.stderr
+    )
+    assert "To measure the cluster: run spec.yaml --target kubernetes" in ended.stderr
+    named = subprocess.run(
+        command(spec.name, "--target", "embedded"), cwd=tmp_path, env=env, capture_output=True, text=True, check=False
+    )
+    assert "kubeconfig" not in named.stderr
