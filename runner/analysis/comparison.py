@@ -7,7 +7,7 @@ from runner.analysis.cell import Cell, cell
 from runner.analysis.latency import latencies_by_body, mean_latency
 from runner.analysis.throughput import throughput
 from runner.analysis.value import Absent, Value, ratio
-from runner.record.record import Record, Round
+from runner.record.record import Record
 
 
 @dataclass(frozen=True)
@@ -61,13 +61,6 @@ class Comparison:
                 return Absent("one-round", {"n": fewest})
             ratios.append(pick(base[prompt], other[prompt]))
         return over(ratios) if ratios else Absent("not-measured")
-
-    def round_ratio(self, index: int, metric: Callable[[Round], Value] = throughput) -> Value:
-        """The ratio of the two cells' rounds of one number."""
-        pair = [one.rounds[index] if index < len(one.rounds) else None for one in (self.other, self.base)]
-        if pair[0] is None or pair[1] is None:
-            return Absent("not-measured")
-        return ratio(metric(pair[0]), metric(pair[1]))
 
 
 def comparison(record: Record, arm: str, concurrency: int) -> Comparison:

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from runner.checks.finding import Finding, Judgement
 from runner.checks.registry import check
-from runner.engine.evidence import UNSUPPORTED_SAMPLING
+from runner.engine.features import UNSUPPORTED_SAMPLING
 from runner.engine.request import disabled_options
 from runner.plan.model import Arm
 from runner.record.record import Record

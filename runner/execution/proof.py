@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import httpx
 
-from runner.engine import evidence
+from runner.engine import drafting, evidence, features
 from runner.engine.exposition import Exposition
 from runner.engine.log import LogEvidence, read_log
 from runner.execution.context import Context, Stopped
@@ -56,7 +56,7 @@ def _read_evidence(
     context: Context, launch: Launch, arm: Arm, log: LogEvidence, exposition: Exposition | None
 ) -> list[str]:
     found = evidence.judge(arm.wanted, log, exposition)
-    features = evidence.features(log, exposition)
+    found_features = features.features(log, exposition)
     configured = log.speculative
     context.emit(
         EvidenceRead(
@@ -82,7 +82,7 @@ def _read_evidence(
                     quote=one.quote,
                     source=one.source,
                 )
-                for name, one in features.items()
+                for name, one in found_features.items()
             },
             speculation=(
                 Speculation(method=configured.method, model=configured.model, tokens=configured.tokens)
@@ -134,16 +134,16 @@ def _judge_counters(
             accepted=moved.accepted_tokens if moved is not None else None,
         )
 
-    moved: evidence.CountersMoved | None = None
+    moved: drafting.CountersMoved | None = None
     if before.exposition is None or after.scrape.exposition is None:
         return event("absent", None, "unknown", f"no metrics: {before.error or after.scrape.error}")
-    moved = evidence.speculation_counters(before.exposition, after.scrape.exposition)
+    moved = drafting.speculation_counters(before.exposition, after.scrape.exposition)
     if log.speculative is None:
         if moved.state == "moved" and log.speculative_off:
             return event(moved.state, False, "ignored", f"speculation is off, yet it drafted: {moved.detail}")
         unknown = not log.speculative_off and moved.state != "absent"
         return event(moved.state, False, "unknown" if unknown else "in-force", moved.detail)
-    must = evidence.certainly_drafts(log.speculative.method or "", [(prompt, output)])
+    must = drafting.certainly_drafts(log.speculative.method or "", [(prompt, output)])
     if moved.state == "moved":
         return event(moved.state, must, "in-force", moved.detail)
     if moved.state == "flat" and must and after.reason is None:

@@ -31,7 +31,6 @@ class InFlight:
 
     sent: int = 0
     done: int = 0
-    last_sent_ns: int | None = None
 
 
 async def closed_loop(
@@ -81,7 +80,6 @@ async def _slot(
             return
         index, body = item
         seen.sent += 1
-        seen.last_sent_ns = planned
         sending = asyncio.ensure_future(
             exchange(client, url, body, index=index, timeout=load.timeout, clock=clock, planned_ns=planned)
         )

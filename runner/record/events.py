@@ -119,7 +119,7 @@ class EvidenceRead(OfLaunch):
 class CountersProved(OfLaunch):
     """Whether the setting's counters moved over one whole request of the experiment.
 
-    `state`: moved, flat, absent or unknown, as `engine.evidence.CountersMoved`; `must_move` is True where any
+    `state`: moved, flat, absent or unknown, as `engine.drafting.CountersMoved`; `must_move` is True where any
     tokenizer would have drafted, None where that cannot be known; `verdict` is in-force, ignored or unknown.
     """
 

@@ -12,7 +12,7 @@ from pathlib import Path as FilePath
 from typing import Any, TypeGuard
 
 from runner.engine import arguments
-from runner.engine.evidence import FEATURES
+from runner.engine.features import FEATURES
 from runner.spec.document import Document
 from runner.spec.nearest import hint
 from runner.spec.problem import Path, Problem, shown

@@ -12,19 +12,13 @@ from engine_recorded import FIXTURES, LOGS, read_json, text
 
 from runner.engine import evidence as ev
 from runner.engine.arguments import CommaSeparated, WrittenFloat, wanted
-from runner.engine.evidence import (
-    ABSENT,
-    FEATURES,
-    InForce,
-    certainly_drafts,
-    features,
-    judge,
-    same,
-    speculation_counters,
-)
+from runner.engine.drafting import certainly_drafts, speculation_counters
+from runner.engine.evidence import ABSENT, InForce, judge
 from runner.engine.exposition import Exposition, parse
+from runner.engine.features import FEATURES, features
 from runner.engine.log import LogEvidence, Repr, Speculative, read_log
 from runner.engine.request import disabled_options
+from runner.engine.values import same
 
 ON, OFF = "h200/q3b-on/startup.log", "h200/q3b-off/startup.log"
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from runner.engine.evidence import FEATURES
+from runner.engine.features import FEATURES
 
 ROOT = Path(__file__).parents[2]
 BIN = Path(sys.executable).parent
