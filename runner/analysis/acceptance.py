@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from runner.analysis.counters import counter_delta
 from runner.analysis.value import Absent, Value, ratio
 from runner.engine import metrics
-from runner.record.record import Round
+from runner.record.record import Record, Round
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,9 +72,17 @@ def tokens_per_decode_step(rounds: Sequence[Round]) -> Value:
     return ratio(generated - first, steps)
 
 
-def speculates(rounds: Sequence[Round]) -> bool:
-    """Whether the engine exposes draft counters at all: it does not while speculation is off."""
-    return any(round_.after is not None and round_.after.total(metrics.SPEC_DRAFTS) is not None for round_ in rounds)
+def speculates(record: Record, arm: str) -> bool:
+    """Whether an arm speculates: its engine says so, or exposes draft counters, which it does not while speculation
+    is off. Counters alone do not decide: an engine that speculates and lacks a series must not look like one that
+    does not."""
+    return any(
+        (engine.evidence is not None and engine.evidence.speculation is not None)
+        or any(
+            round_.after is not None and round_.after.total(metrics.SPEC_DRAFTS) is not None for round_ in engine.rounds
+        )
+        for engine in record.of_arm(arm)
+    )
 
 
 def _sum(rounds: Sequence[Round], name: str, **labels: str) -> Value:

@@ -35,20 +35,27 @@ class Cell:
 
     @property
     def failed(self) -> list[RequestDone]:
-        """Measured and excluded requests that are not ok."""
+        """Requests of any role that are not ok: a warm-up that failed has warmed nothing up."""
         return [
             request
             for round_ in self.rounds
-            for request in round_.of_role("excluded", "measured")
+            for request in round_.of_role("warm-up", "excluded", "measured")
             if request.verdict != "ok"
         ]
 
     @property
+    def rounds_missing(self) -> Absent | None:
+        """How many rounds there are of those planned, or None when all are complete."""
+        complete = sum(round_.finished is not None and round_.finished.complete for round_ in self.rounds)
+        if complete == self.planned_rounds:
+            return None
+        return Absent("rounds-missing", {"done": complete, "planned": self.planned_rounds})
+
+    @property
     def incomplete(self) -> Absent | None:
         """Why the cell's figures must not be compared, or None when nothing speaks against it."""
-        complete = sum(round_.finished is not None and round_.finished.complete for round_ in self.rounds)
-        if complete < self.planned_rounds:
-            return Absent("rounds-missing", {"done": complete, "planned": self.planned_rounds})
+        if self.rounds_missing is not None:
+            return self.rounds_missing
         allowed = self.record.plan.limits.max_failed
         if len(self.failed) > allowed:
             return Absent("requests-failed", {"failed": len(self.failed), "allowed": allowed})
@@ -82,7 +89,9 @@ class Cell:
         ]
 
     def _mean(self, metric: Callable[[Round], Value]) -> Value:
-        return mean([metric(round_) for round_ in self.rounds])
+        if not self.rounds:
+            return Absent("not-measured")
+        return self.rounds_missing or mean([metric(round_) for round_ in self.rounds])
 
 
 def surplus(round_: Round, phase: PlannedPhase) -> Value:

@@ -1,11 +1,11 @@
 """What else changed with a condition: the engine's own side effects."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from runner.plan.model import Arm
-from runner.record.events import FeatureFound
+from runner.record.events import EvidenceRead
 from runner.record.record import Record
 
 TARGET_SETS = ("host", "port")
@@ -21,58 +21,59 @@ class Difference:
     found: Any
     declared: Any
     status: str
-    """`declared`, `undeclared`, `contradicted` (declared otherwise), `unseen` (declared, but nothing tells) or
-    `no-difference` (declared, but the baseline has it too)."""
+    """`declared`, `undeclared`, `contradicted` (declared otherwise), `unseen` (declared, but nothing tells),
+    `varying` (the processes of one arm disagree) or `no-difference` (declared, but the baseline has it too)."""
 
 
 def side_effects(record: Record, arm: Arm) -> list[Difference]:
     """Every declared side effect and every feature that differs from the baseline's without being an argument.
 
-    Declared ones that are really there confound the comparison: what it shows may be their doing.
+    Declared ones that are really there confound the comparison: what it shows may be their doing. All replicates
+    are looked at: a feature on which the processes of one arm disagree is `varying`.
     """
-    base = _features(record, record.plan.baseline)
-    own = _features(record, arm.id)
     chosen = _changed(record.plan.arm(record.plan.baseline), arm)
     differences = []
-    for name in dict.fromkeys([*arm.side_effects, *own]):
-        before, after = _value(base.get(name)), _value(own.get(name))
+    for name in dict.fromkeys([*arm.side_effects, *_feature_names(record, arm.id)]):
+        before, after = (_feature(record, one, name) for one in (record.plan.baseline, arm.id))
         declared = arm.side_effects.get(name)
+        if len(before) > 1 or len(after) > 1:
+            differences.append(Difference(name, _shown(before), _shown(after), declared, "varying"))
+            continue
         if name.replace("-", "_") in chosen:
             continue  # an argument says it: that is the comparison, not a side effect
-        if name in arm.side_effects:
-            status = _judge_declared(before, after, declared)
-        elif before == after or before is None or after is None:
-            continue
-        else:
-            status = "undeclared"
-        differences.append(Difference(name, before, after, declared, status))
+        status = _judge(before[0], after[0], declared, is_declared=name in arm.side_effects)
+        if status is not None:
+            differences.append(Difference(name, before[0], after[0], declared, status))
     return differences
 
 
 def confounders(record: Record, arm: Arm) -> list[Difference]:
     """Side effects that really differ, or of which nothing tells whether they do."""
-    return [
-        one for one in side_effects(record, arm) if one.status in ("declared", "undeclared", "contradicted", "unseen")
-    ]
+    return [one for one in side_effects(record, arm) if one.status != "no-difference"]
 
 
 def parsed_differences(record: Record, arm: Arm) -> dict[str, tuple[Any, Any]] | None:
-    """Arguments that the two engines parsed differently although the spec gives them alike, as (baseline, other).
+    """Arguments that the engines parsed differently although the spec gives them alike, as (baseline, other).
 
-    None when the log of one of them does not show its arguments.
+    Over all replicates: where the processes of one arm disagree, its value is the list of them. None when the log
+    of some process does not show its arguments.
     """
     base, own = (_parsed(record, one) for one in (record.plan.baseline, arm.id))
     if base is None or own is None:
         return None
     chosen = _changed(record.plan.arm(record.plan.baseline), arm)
-    return {
-        name: (base.get(name), own.get(name))
-        for name in sorted({*base, *own})
-        if name not in TARGET_SETS and name not in chosen and base.get(name) != own.get(name)
-    }
+    found = {}
+    for name in sorted({name for parsed in (*base, *own) for name in parsed} - set(TARGET_SETS)):
+        before = _distinct(parsed.get(name) for parsed in base)
+        after = _distinct(parsed.get(name) for parsed in own)
+        if len(before) > 1 or len(after) > 1 or (name not in chosen and before != after):
+            found[name] = (_shown(before), _shown(after))
+    return found
 
 
-def _judge_declared(before: Any, after: Any, declared: Any) -> str:
+def _judge(before: Any, after: Any, declared: Any, *, is_declared: bool) -> str | None:
+    if not is_declared:
+        return None if before == after or before is None or after is None else "undeclared"
     if after is None:
         return "unseen"
     if after != declared:
@@ -86,19 +87,33 @@ def _changed(base: Arm, arm: Arm) -> set[str]:
     return {name for name in names if base.wanted.get(name) != arm.wanted.get(name)}
 
 
-def _features(record: Record, arm: str) -> dict[str, FeatureFound]:
-    for engine in record.of_arm(arm):
-        if engine.evidence is not None:
-            return engine.evidence.features
-    return {}
+def _feature_names(record: Record, arm: str) -> list[str]:
+    return list(dict.fromkeys(name for one in _evidence(record, arm) for name in one.features))
 
 
-def _parsed(record: Record, arm: str) -> dict[str, Any] | None:
-    for engine in record.of_arm(arm):
-        if engine.evidence is not None:
-            return engine.evidence.parsed
-    return None
+def _feature(record: Record, arm: str, name: str) -> list[Any]:
+    """The distinct values of a feature over an arm's processes; [None] when there is no evidence."""
+    found = [one.features.get(name) for one in _evidence(record, arm)]
+    return _distinct(None if one is None else one.value for one in found) or [None]
 
 
-def _value(feature: FeatureFound | None) -> Any:
-    return feature.value if feature is not None else None
+def _parsed(record: Record, arm: str) -> list[dict[str, Any]] | None:
+    found = [one.parsed for one in _evidence(record, arm)]
+    known = [one for one in found if one is not None]
+    return known if known and len(known) == len(found) else None
+
+
+def _evidence(record: Record, arm: str) -> list[EvidenceRead]:
+    return [engine.evidence for engine in record.of_arm(arm) if engine.evidence is not None]
+
+
+def _distinct(values: Iterable[Any]) -> list[Any]:
+    found: list[Any] = []
+    for value in values:
+        if value not in found:
+            found.append(value)
+    return found
+
+
+def _shown(values: list[Any]) -> Any:
+    return values[0] if len(values) == 1 else values

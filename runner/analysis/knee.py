@@ -31,24 +31,29 @@ class Knee:
 
 
 def find_knee(points: Sequence[GridPoint]) -> Knee | Absent:
-    """The last grid point before throughput stops growing materially or a queue appears (article, section 9-4).
+    """The highest concurrency whose gain over the previous grid point is material and which leaves no queue
+    (article, section 9-4); the lowest one where no gain is.
 
     Absent when the knee is outside the grid: above it (`knee-not-reached`) where the last point still paid and
-    left no queue, below it (`knee-below-grid`) where the first one queues already. An unknown throughput ends the
-    search; an unknown queue leaves the decision to the throughput.
+    left no queue, below it (`knee-below-grid`) where the first one queues already; and when a throughput, or the
+    queue at a point that would decide, is not known.
     """
     ordered = sorted(points, key=lambda point: point.concurrency)
     if ordered and _queues(ordered[0]):
         return Absent("knee-below-grid", {"lowest": ordered[0].concurrency})
-    for here, following in itertools.pairwise(ordered):
+    best = 0
+    for index, (here, following) in enumerate(itertools.pairwise(ordered), start=1):
         if isinstance(here.throughput, Absent):
             return here.throughput
         if isinstance(following.throughput, Absent):
             return following.throughput
-        gain = following.throughput / here.throughput - 1
-        if gain <= MATERIAL_GAIN or _queues(following):
-            return Knee(here.concurrency, following.concurrency)
-    return Absent("knee-not-reached", {"highest": ordered[-1].concurrency} if ordered else {})
+        if following.throughput / here.throughput - 1 > MATERIAL_GAIN:
+            if isinstance(following.waiting, Absent):
+                return Absent("queue-unknown", {"concurrency": following.concurrency})
+            best = best if _queues(following) else index
+    if best == len(ordered) - 1:
+        return Absent("knee-not-reached", {"highest": ordered[-1].concurrency})
+    return Knee(ordered[best].concurrency, ordered[best + 1].concurrency)
 
 
 def _queues(point: GridPoint) -> bool:

@@ -5,7 +5,7 @@ from runner.record.record import Round
 
 
 def wall_seconds(round_: Round) -> Value:
-    """Seconds from the sending of the first measured request to the last byte of the last ok one.
+    """Seconds from the sending of the first measured request until the last one was over, failed ones included.
 
     Warm-up and excluded requests are outside. This is what `time` around a whole pipeline of clients shows
     (article, section 7-1), without the clients' own start.
@@ -13,7 +13,7 @@ def wall_seconds(round_: Round) -> Value:
     if round_.finished is None or not round_.finished.complete:
         return Absent("interrupted")
     sent = [request.sent_ns for request in round_.of_role("measured") if request.sent_ns is not None]
-    last = [request.last_byte_ns for request in round_.ok if request.last_byte_ns is not None]
-    if not sent or not last:
+    ended = [request.ended_ns for request in round_.of_role("measured") if request.ended_ns is not None]
+    if not sent or not ended or not round_.ok:
         return Absent("no-ok-requests")
-    return (max(last) - min(sent)) / 1e9
+    return (max(ended) - min(sent)) / 1e9

@@ -15,13 +15,12 @@ from runner.spec.invariants import AcceptanceConstant
 @check(AcceptanceConstant)
 def acceptance_constant(record: Record, parameters: AcceptanceConstant) -> Iterator[Finding]:
     """Per arm that speculates: largest minus smallest rate over the grid against the tolerance."""
+    if len(concurrencies(record)) < 2:
+        yield Finding(Judgement.NOT_APPLICABLE, "one-concurrency")
+        return
     judged = False
     for arm in record.plan.arms:
-        rounds = [round_ for engine in record.of_arm(arm.id) for round_ in engine.rounds]
-        configured = any(
-            engine.evidence is not None and engine.evidence.speculation is not None for engine in record.of_arm(arm.id)
-        )
-        if configured or speculates(rounds):
+        if speculates(record, arm.id):
             judged = True
             yield _judge(record, arm, parameters.tolerance)
     if not judged:

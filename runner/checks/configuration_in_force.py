@@ -6,6 +6,7 @@ from runner.analysis.acceptance import drafting
 from runner.analysis.value import Absent
 from runner.checks.finding import Finding, Judgement
 from runner.checks.registry import check
+from runner.engine.evidence import CONTRADICTING
 from runner.record.record import EngineRun, Record
 from runner.spec.invariants import ConfigurationInForce
 
@@ -28,6 +29,12 @@ def _judge(record: Record, engine: EngineRun, label: str) -> Iterator[Finding]:
         return
     if engine.evidence is None:
         yield Finding(Judgement.INCONCLUSIVE, "no-evidence", subject=label)
+        return
+    contradicted = [f"{one.name}: {one.reason}" for one in engine.evidence.arguments if one.verdict in CONTRADICTING]
+    if engine.proof is not None and engine.proof.verdict == "ignored":
+        contradicted.append(engine.proof.detail)
+    if contradicted:
+        yield Finding(Judgement.FAIL, "setting-refused", {"reasons": "; ".join(contradicted)}, label)
         return
     unknown = [one.name for one in engine.evidence.arguments if one.verdict == "unknown"]
     if unknown:

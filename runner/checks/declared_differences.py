@@ -9,7 +9,11 @@ from runner.plan.model import Arm
 from runner.record.record import Record
 from runner.spec.invariants import DeclaredDifferences
 
-_UNDECLARED = {"undeclared": "difference-undeclared", "contradicted": "difference-contradicted"}
+_UNDECLARED = {
+    "undeclared": "difference-undeclared",
+    "contradicted": "difference-contradicted",
+    "varying": "difference-varying",
+}
 
 
 @check(DeclaredDifferences)

@@ -18,7 +18,7 @@ def same_output(record: Record, parameters: SameOutput) -> Iterator[Finding]:
     conditions proves nothing.
     """
     collected = list(answers(record))
-    for prompt in record.plan.prompts:
+    for prompt in record.plan.sent_prompts:
         reference = reference_output(record, prompt)
         if reference is None:
             yield Finding(Judgement.INCONCLUSIVE, "no-output", {"prompt": prompt})

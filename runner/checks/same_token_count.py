@@ -14,7 +14,7 @@ def same_token_count(record: Record, parameters: SameTokenCount) -> Iterator[Fin
     """Per prompt, over all ok requests of all arms, by the server's usage. Without usage nothing is known:
     chunks are not tokens."""
     collected = list(answers(record))
-    for prompt in record.plan.prompts:
+    for prompt in record.plan.sent_prompts:
         own = [one for one in collected if one.prompt == prompt]
         counts = [one.request.completion_tokens for one in own]
         known = [count for count in counts if count is not None]

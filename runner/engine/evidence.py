@@ -30,6 +30,10 @@ class InForce(StrEnum):
     """Nothing tells; not a pass."""
 
 
+CONTRADICTING: Final = (InForce.DIFFERS, InForce.IGNORED, InForce.MISSING)
+"""Verdicts that speak against measuring under the condition."""
+
+
 class Absent(StrEnum):
     """The type of ``ABSENT``: nothing was found. Not None, which an engine may print."""
 

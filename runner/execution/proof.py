@@ -17,8 +17,6 @@ from runner.record.events import ArgumentFound, CountersProved, EvidenceRead, Fe
 from runner.sample.scrape import Idle, Scrape
 from runner.target.base import RunningEngine
 
-_REFUSING = ("differs", "ignored", "missing")
-
 
 @dataclass(frozen=True, slots=True)
 class Proved:
@@ -95,7 +93,7 @@ def _read_evidence(
     reasons = [
         f"{one.name}: wanted {one.wanted!r}, {one.verdict}: {one.reason}"
         for one in found
-        if str(one.verdict) in _REFUSING
+        if one.verdict in evidence.CONTRADICTING
     ]
     wanted = context.plan.engine_version
     if wanted is not None and log.version is not None and log.version != wanted:

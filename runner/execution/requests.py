@@ -78,6 +78,7 @@ def request_done(context: Context, place: Place, role: str, judged: Judged, body
             "first_byte_ns": done.first_byte_ns,
             "first_token_ns": reply.first_token_ns if reply is not None else None,
             "last_byte_ns": done.last_byte_ns,
+            "ended_ns": done.ended_ns,
             "verdict": judged.verdict.value,
             "detail": judged.detail,
             "status": done.status,

@@ -15,7 +15,8 @@ HEADERS = {"content-type": "application/json", "accept-encoding": "identity"}
 class Exchange:
     """A request on the wire.
 
-    Stamps are nanoseconds of the run's clock. `chunks` are (stamp, bytes) as they came; `transport` is what
+    Stamps are nanoseconds of the run's clock. `ended_ns` is when it was over, however
+    it ended. `chunks` are (stamp, bytes) as they came; `transport` is what
     broke, or None when the answer ended in order.
     """
 
@@ -24,6 +25,7 @@ class Exchange:
     sent_ns: int | None = None
     first_byte_ns: int | None = None
     last_byte_ns: int | None = None
+    ended_ns: int | None = None
     status: int | None = None
     content_type: str | None = None
     chunks: list[tuple[int, bytes]] = field(default_factory=list)
@@ -80,6 +82,7 @@ async def exchange(
         done.transport, done.detail = (Verdict.TRUNCATED if cut else Verdict.RESET), _words(error)
     except httpx.HTTPError as error:
         done.transport, done.detail = Verdict.RESET, _words(error)
+    done.ended_ns = clock.now()
     return done
 
 

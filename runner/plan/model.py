@@ -109,6 +109,11 @@ class Plan(_Part):
         """Phase and concurrency of each cell, in order."""
         return [(phase, level) for phase in self.phases for level in phase.concurrency]
 
+    @property
+    def sent_prompts(self) -> list[str]:
+        """The prompts that some phase sends; a spec may name more."""
+        return [name for name in self.prompts if any(name in phase.prompts for phase in self.phases)]
+
     def body(self, arm: Arm, prompt: str, *, stream: bool) -> dict[str, Any]:
         """The request body, every field as it is sent."""
         fields: dict[str, Any] = {

@@ -179,7 +179,8 @@ class Scraped(OfRound):
 class RequestDone(OfRound):
     """One request, whatever became of it. Only `ok` ones enter statistics.
 
-    `role`: probe (readiness), proof, warm-up, excluded or measured. `planned_ns` is when its slot was free.
+    `role`: probe (readiness), proof, warm-up, excluded or measured. `planned_ns` is when its slot was free,
+    `ended_ns` when it was free again.
     """
 
     event: Literal["request"] = "request"
@@ -191,6 +192,7 @@ class RequestDone(OfRound):
     first_byte_ns: int | None
     first_token_ns: int | None
     last_byte_ns: int | None
+    ended_ns: int | None
     verdict: str
     detail: str
     status: int | None

@@ -23,7 +23,7 @@ def computed_gaps(source: Source, empty_tables: list[str]) -> list[str]:
             gaps.append(words("gap-confounded", label=source.label(arm.id), features=", ".join(features)))
     if not any(phase.stream for phase in plan.phases):
         gaps.append(words("gap-ttft"))
-    if len(plan.prompts) == 1:
+    if len(plan.sent_prompts) == 1:
         gaps.append(words("gap-one-prompt"))
     if plan.replicates == 1:
         gaps.append(words("gap-one-replicate"))

@@ -99,7 +99,7 @@ def _cell(cell: Cell) -> dict[str, Any]:
         "mean_latency": cell.mean_latency,
         "wall": cell.wall,
         "failed": dict(sorted(Counter(request.verdict for request in cell.failed).items())),
-        "speculation": drafts if speculates(cell.rounds) else Absent("no-speculation"),
+        "speculation": drafts if speculates(cell.record, cell.arm.id) else Absent("no-speculation"),
         "tokens_per_decode_step": tokens_per_decode_step(cell.rounds),
         "running": _gauge(gauge(cell.rounds, lambda sample: sample.running)),
         "waiting": _gauge(gauge(cell.rounds, lambda sample: sample.waiting)),

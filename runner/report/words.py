@@ -120,6 +120,7 @@ _WORDS: Final[Mapping[str, tuple[str, str]]] = {
     "status.undeclared": ("선언되지 않음", "not declared"),
     "status.contradicted": ("선언과 다름 ({declared})", "declared otherwise ({declared})"),
     "status.unseen": ("선언됐으나 확인할 수 없음", "declared, but nothing tells"),
+    "status.varying": ("반복마다 다름", "differs between replicates"),
     "status.no-difference": ("차이 아님", "no difference"),
     "status.same": ("같음", "the same"),
     "status.chosen": ("조건의 인자", "the condition's own argument"),
@@ -200,6 +201,10 @@ _WORDS: Final[Mapping[str, tuple[str, str]]] = {
     "difference-contradicted": (
         "{feature}: {declared}로 선언됐지만 {found}이다",
         "{feature}: declared {declared}, found {found}",
+    ),
+    "difference-varying": (
+        "{feature}: 같은 조건의 엔진 프로세스들이 서로 다르다 ({baseline} / {found})",
+        "{feature}: the engine processes of one condition disagree ({baseline} / {found})",
     ),
     "difference-unseen": (
         "{feature}: {declared}로 선언됐지만 확인할 수 없다",
@@ -295,6 +300,11 @@ _WORDS: Final[Mapping[str, tuple[str, str]]] = {
         "incomplete: {failed} failed (allowed {allowed})",
     ),
     "one-round": ("표본이 {n}개뿐이라 폭을 알 수 없음", "only {n} sample, so no range"),
+    "queue-unknown": (
+        "동시성 {concurrency}에서 대기가 있는지 알 수 없음",
+        "whether requests wait at concurrency {concurrency} is not known",
+    ),
+    "one-concurrency": ("동시성이 하나뿐이다", "there is only one concurrency"),
     "knee-below-grid": (
         "격자의 최저 동시성 {lowest}에서 이미 대기가 있음",
         "below the grid: requests wait at its lowest concurrency, {lowest}, already",

@@ -67,7 +67,7 @@ def test_ratios_are_of_unrounded_means(tmp_path: Path) -> None:
 def test_a_missing_round_is_not_averaged_over(tmp_path: Path) -> None:
     gone = edit_events(events.RoundFinished, lambda _: None, lambda e: (e.arm, e.concurrency, e.round) == ("on", 16, 2))
     one = cell(make_record(tmp_path, change=gone), "on", 16)
-    assert one.throughput == Absent("interrupted")
+    assert one.throughput == Absent("rounds-missing", {"done": 1, "planned": 2})
     assert one.incomplete == Absent("rounds-missing", {"done": 1, "planned": 2})
 
 
@@ -159,6 +159,9 @@ def points(*values: tuple[int, float | None, float | None]) -> list[GridPoint]:
         ([(1, 1, 0), (4, 1.09, 0)], Knee(1, 4)),  # 9 % more is not material
         ([(32, 8, 16), (64, 8, 48)], Absent("knee-below-grid", {"lowest": 32})),
         ([(1, 1, 0), (4, 1.11, 0)], Absent("knee-not-reached", {"highest": 4})),
+        ([(4, 4, 0), (16, 4.2, 0), (32, 20, 0)], Absent("knee-not-reached", {"highest": 32})),
+        ([(4, 4, 0), (16, 4.2, 0), (32, 20, 0), (64, 20, 32)], Knee(32, 64)),  # a dip is not the knee
+        ([(4, 4, 0), (16, 16, None), (32, 16, 16)], Absent("queue-unknown", {"concurrency": 16})),
         ([(1, 1, 0), (4, None, 0), (8, 1, 0)], Absent("not-measured")),
         ([(4, 4, 0)], Absent("knee-not-reached", {"highest": 4})),
     ],

@@ -192,7 +192,9 @@ def slower_round(journal: list[events.Event]) -> Any:
     """`on` C=4 round 2 as slow as three times the baseline: the ranges overlap, the mean does not say so."""
     change = edit_events(
         events.RequestDone,
-        lambda e: e.model_copy(update={"last_byte_ns": e.last_byte_ns + 20 * 10**9}),
+        lambda e: e.model_copy(
+            update={"last_byte_ns": e.last_byte_ns + 20 * 10**9, "ended_ns": e.ended_ns + 20 * 10**9}
+        ),
         lambda e: of_cell("on", 4, 2)(e) and e.index == 64,
     )
     return change(journal)

@@ -123,7 +123,9 @@ def test_failed_requests_stand_beside_the_others(tmp_path: Path) -> None:
 def test_noise_is_not_separated_and_one_round_is_no_range(tmp_path: Path) -> None:
     slow = edit_events(
         events.RequestDone,
-        lambda e: e.model_copy(update={"last_byte_ns": e.last_byte_ns + 20 * 10**9}),
+        lambda e: e.model_copy(
+            update={"last_byte_ns": e.last_byte_ns + 20 * 10**9, "ended_ns": e.ended_ns + 20 * 10**9}
+        ),
         lambda e: (e.arm, e.concurrency, e.round, e.index) == ("on", 4, 2, 64),
     )
     assert table(report(make_record(tmp_path, change=slow)), "summary")[2][2] == "not separated"

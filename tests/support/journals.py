@@ -210,6 +210,7 @@ def _request(at: dict[str, Any], arm: str, index: int, role: Any, sent: int, sec
         first_byte_ns=sent + int(seconds * SECOND),
         first_token_ns=None,
         last_byte_ns=sent + int(seconds * SECOND),
+        ended_ns=sent + int(seconds * SECOND),
         verdict="ok",
         detail="",
         status=200,

@@ -31,10 +31,10 @@ def draft_counters(source: Source) -> list[Table]:
 
 
 def speculating_cells(source: Source) -> list[Cell]:
-    """Per arm that exposes draft counters, its cell at the lowest concurrency."""
+    """Per arm that speculates, its cell at the lowest concurrency."""
     found: dict[str, Cell] = {}
     for cell in cells(source.record):
-        if speculates(cell.rounds):
+        if cell.rounds and speculates(source.record, cell.arm.id):
             known = found.get(cell.arm.id)
             if known is None or cell.concurrency < known.concurrency:
                 found[cell.arm.id] = cell

@@ -12,7 +12,10 @@ def request(source: Source) -> list[Table]:
     plan, words = source.record.plan, source.words
     streams = sorted({phase.stream for phase in plan.phases})
     bodies = [
-        (arm, plan.body(arm, name, stream=stream)) for arm in plan.arms for name in plan.prompts for stream in streams
+        (arm, plan.body(arm, name, stream=stream))
+        for arm in plan.arms
+        for name in plan.sent_prompts
+        for stream in streams
     ]
     fields = dict.fromkeys(name for _, body in bodies for name in body if name != "messages")
     rows = []
@@ -26,9 +29,10 @@ def request(source: Source) -> list[Table]:
         else:
             text = "; ".join(f"{', '.join(arms)}: {shown}" for shown, arms in values.items())
         rows.append([code(name), text, escape(plan.notes.request.get(name, ""))])
-    for name, prompt in plan.prompts.items():
+    for name in plan.sent_prompts:
+        prompt = plan.prompts[name]
         reason = plan.notes.request.get(f"prompt.{name}", plan.notes.request.get("prompt", ""))
         character = prompt.character or prompt.messages[-1]["content"][:80]
-        title = words("prompt-character") + (f" {code(name)}" if len(plan.prompts) > 1 else "")
+        title = words("prompt-character") + (f" {code(name)}" if len(plan.sent_prompts) > 1 else "")
         rows.append([title, escape(character), escape(reason)])
     return [Table("request", [words("setting"), words("value"), words("reason")], rows, ["left"] * 3)]

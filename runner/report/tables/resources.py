@@ -26,9 +26,7 @@ def resources(source: Source) -> list[Table]:
             _gpu(source, cell, lambda sample: sample.gpu_memory_mib),
             _gauge(source, cell, lambda sample: sample.running),
             _gauge(source, cell, lambda sample: sample.waiting),
-            escape(", ".join(waiting_reasons(cell.rounds)))
-            if waits(cell)
-            else ("–" if waits(cell) is None else words("none")),
+            _reasons(source, cell),
         ]
         for cell in cells(source.record)
         if cell.rounds
@@ -56,6 +54,16 @@ def waits(cell: Cell) -> bool | None:
     """Whether requests wait in this cell; None when that is not known."""
     waiting = gauge(cell.rounds, lambda sample: sample.waiting)
     return None if isinstance(waiting, Absent) else waiting.median > 0
+
+
+def _reasons(source: Source, cell: Cell) -> str:
+    found = waits(cell)
+    if found is None:
+        return "–"
+    if not found:
+        return source.words("none")
+    reasons = waiting_reasons(cell.rounds)
+    return escape(", ".join(reasons)) if reasons else source.numbers.absent(Absent("gauge-absent"))
 
 
 def _gauge(source: Source, cell: Cell, read: Callable[[Sampled], float | None]) -> str:

@@ -19,7 +19,7 @@ def round_counts(source: Source) -> list[Table]:
     for cell in cells(source.record):
         for round_ in cell.rounds:
             counted = drafting([round_])
-            off = not speculates([round_])
+            off = not speculates(source.record, cell.arm.id)
             silent = silent or off
             rows.append(
                 [
