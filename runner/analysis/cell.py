@@ -74,7 +74,7 @@ class Cell:
     @property
     def mean_latency(self) -> Value:
         """Mean latency of the rounds, in seconds."""
-        return self._mean(mean_latency)
+        return self._mean(lambda round_: mean_latency(round_, self.phase))
 
     @property
     def latencies(self) -> list[float]:
@@ -83,7 +83,7 @@ class Cell:
 
     @property
     def contaminated(self) -> list[Round]:
-        """Rounds in which the engine finished more than was sent, beyond what the spec tolerates."""
+        """Rounds in which the engine finished more than was sent, tolerated by the spec or not."""
         return [
             round_ for round_ in self.rounds if isinstance(extra := surplus(round_, self.phase), float) and extra > 0
         ]

@@ -32,6 +32,12 @@ class Comparison:
         """Mean latency of the baseline ÷ the other's: above 1 is faster."""
         return self.void or ratio(self.base.mean_latency, self.other.mean_latency)
 
+    @property
+    def speedup(self) -> Value:
+        """What the summary prints: the throughput ratio, at concurrency 1 the latency ratio (article, section 4-3: the
+        sequential requests are timed one by one, and a client's pauses between them are not the engine's)."""
+        return self.latency_ratio if self.base.concurrency == 1 else self.throughput_ratio
+
     def lowest_ratio(self, metric: str) -> Value:
         """The smallest speed-up that any pair of samples shows: the other's worst against the baseline's best.
 
@@ -77,7 +83,7 @@ def _samples(one: Cell, metric: str) -> dict[str, list[float]] | Absent:
                 prompt = one.record.bodies[body].prompt
                 speeds.setdefault(prompt, []).extend(1 / seconds for seconds in times if seconds > 0)
             continue
-        value = throughput(round_) if metric == "throughput" else ratio(1.0, mean_latency(round_))
+        value = throughput(round_) if metric == "throughput" else ratio(1.0, mean_latency(round_, one.phase))
         if isinstance(value, Absent):
             return value
         speeds.setdefault("", []).append(value)

@@ -2,9 +2,10 @@
 
 from statistics import fmean
 
-from runner.analysis.counters import counter_delta
+from runner.analysis.counters import counter_delta, window_requests
 from runner.analysis.value import Absent, Value, ratio
 from runner.engine import metrics
+from runner.plan.model import PlannedPhase
 from runner.record.record import Round
 
 
@@ -34,19 +35,24 @@ def client_mean_latency(round_: Round) -> Value:
     return fmean(times) if times else Absent("no-ok-requests")
 
 
-def server_mean_latency(round_: Round) -> Value:
+def server_mean_latency(round_: Round, phase: PlannedPhase) -> Value:
     """Δsum ÷ Δcount of the engine's end-to-end latency histogram, in seconds (article, section 7-1).
 
     The window is from scrape to scrape: it holds the warm-up request where the phase counts it, and any foreign
-    request that fell into it.
+    request that fell into it. Absent where requests failed and the engine may have finished some of them: a
+    histogram cannot leave them out.
     """
-    return ratio(counter_delta(round_, metrics.E2E_SUM), counter_delta(round_, metrics.E2E_COUNT))
+    count = counter_delta(round_, metrics.E2E_COUNT)
+    ok, sent = window_requests(round_, warm_up_counted=phase.warm_up_counted)
+    if ok < sent and count != ok:
+        return Absent("failed-in-window")
+    return ratio(counter_delta(round_, metrics.E2E_SUM), count)
 
 
-def mean_latency(round_: Round) -> Value:
+def mean_latency(round_: Round, phase: PlannedPhase) -> Value:
     """The round's mean latency in seconds: the client's at concurrency 1, the server's above.
 
     At concurrency 1 the excluded first requests must stay out, and a histogram cannot leave them out; above, the
     client's own queueing must stay out (article, sections 4-3 and 7-1).
     """
-    return client_mean_latency(round_) if round_.concurrency == 1 else server_mean_latency(round_)
+    return client_mean_latency(round_) if round_.concurrency == 1 else server_mean_latency(round_, phase)

@@ -6,7 +6,7 @@ from runner.analysis.acceptance import drafting
 from runner.analysis.value import Absent
 from runner.checks.finding import Finding, Judgement
 from runner.checks.registry import check
-from runner.engine.evidence import CONTRADICTING
+from runner.engine.evidence import CONTRADICTING, InForce
 from runner.record.record import EngineRun, Record
 from runner.spec.invariants import ConfigurationInForce
 
@@ -48,8 +48,11 @@ def _judge(record: Record, engine: EngineRun, label: str) -> Iterator[Finding]:
 
 def _counters(engine: EngineRun, label: str) -> Iterator[Finding]:
     assert engine.evidence is not None
-    known = sum(one.verdict == "in-force" for one in engine.evidence.arguments)
+    known = sum(one.verdict == InForce.IN_FORCE for one in engine.evidence.arguments)
+    parsed = [one.name for one in engine.evidence.arguments if one.verdict == InForce.PARSED]
     in_force = Finding(Judgement.PASS, "arguments-in-force", {"n": known}, label)
+    if parsed:
+        in_force = Finding(Judgement.PASS, "arguments-parsed", {"n": known, "names": ", ".join(parsed)}, label)
     if engine.evidence.speculation is None:
         if engine.proof is not None and engine.proof.verdict == "unknown":
             yield Finding(Judgement.INCONCLUSIVE, "counters-unknown", {"detail": engine.proof.detail}, label)

@@ -15,7 +15,9 @@ from runner.spec.invariants import QueueOnlyAbove
 def queue_only_above(record: Record, parameters: QueueOnlyAbove) -> Iterator[Finding]:
     """Per cell: the median of waiting requests over the steady samples is 0 up to the limit and above 0 beyond.
 
-    The median, because a request that has just arrived waits for the next step in any engine.
+    Beyond it the batch must be full: requests that wait while slots are free wait for something else. No sample may
+    show more running than the limit. The median, because a request that has just arrived waits for the next step
+    in any engine.
     """
     for cell in cells(record):
         yield _judge(cell, parameters)
@@ -33,14 +35,22 @@ def _judge(cell: Cell, parameters: QueueOnlyAbove) -> Finding:
     waiting = gauge(cell.rounds, lambda sample: sample.waiting)
     if isinstance(waiting, Absent):
         return Finding(Judgement.INCONCLUSIVE, waiting.reason, waiting.figures, subject)
+    running = gauge(cell.rounds, lambda sample: sample.running)
+    if isinstance(running, Absent):
+        return Finding(Judgement.INCONCLUSIVE, running.reason, running.figures, subject)
     figures = {
+        "running": running.high if running.high > limit else running.median,
         "waiting": waiting.median,
         "limit": limit,
         "samples": waiting.samples,
         "reasons": ", ".join(waiting_reasons(cell.rounds)) or "—",
     }
+    if running.high > limit:
+        return Finding(Judgement.FAIL, "limit-exceeded", figures, subject)
     if cell.concurrency <= limit:
         judgement = Judgement.PASS if waiting.median == 0 else Judgement.FAIL
         return Finding(judgement, "queue-none" if waiting.median == 0 else "queue-below-limit", figures, subject)
+    if waiting.median > 0 and running.median < limit:
+        return Finding(Judgement.FAIL, "queue-elsewhere", figures, subject)
     judgement = Judgement.PASS if waiting.median > 0 else Judgement.FAIL
     return Finding(judgement, "queue-above-limit" if waiting.median > 0 else "queue-missing", figures, subject)

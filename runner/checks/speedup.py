@@ -31,7 +31,7 @@ def speedup(record: Record, parameters: Speedup) -> Iterator[Finding]:
 
 def _judge(pair: Comparison, parameters: Speedup, subject: str) -> Finding:
     metric = parameters.metric
-    found = pair.throughput_ratio if metric == "throughput" else pair.latency_ratio
+    found = pair.speedup if metric == "throughput" else pair.latency_ratio
     lowest = pair.lowest_ratio(metric)
     if isinstance(found, Absent):
         return Finding(Judgement.INCONCLUSIVE, found.reason, found.figures, subject)

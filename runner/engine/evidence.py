@@ -21,6 +21,9 @@ class InForce(StrEnum):
     """Verdict on one argument."""
 
     IN_FORCE = "in-force"
+    """The engine's configuration shows it."""
+    PARSED = "parsed"
+    """Parsed as wanted; no line of the configuration and no series shows this option at all."""
     DIFFERS = "differs"
     IGNORED = "ignored"
     """Parsed as wanted, and the engine's configuration was not built from it."""
@@ -85,7 +88,7 @@ def judge(
 
     Without a log everything is unknown. An argument that is not among the parsed ones may equal vLLM's
     default, which it does not print: unknown, unless the configuration tells. One that was parsed as
-    wanted and that no line of the configuration shows is in force by what was parsed. Speculation has a
+    wanted and that nothing shows beyond that is ``parsed``, which is less than in force. Speculation has a
     reader of its own: its default is None, so it must have been parsed, and its configuration is always
     printed.
     """
@@ -116,8 +119,10 @@ def _judge_plain(name: str, value: object, log: LogEvidence | None, exposition: 
         return verdict(InForce.IGNORED, f"parsed as wanted, but {where} shows {configured!r}")
     if resolved is False:
         return verdict(InForce.DIFFERS, f"{where} shows {configured!r}")
+    if fits is True and configured is not ABSENT:
+        return verdict(InForce.UNKNOWN, f"parsed as wanted; {where} shows {configured!r}, which may be its resolution")
     if fits is True:
-        return verdict(InForce.IN_FORCE, "parsed as wanted; the engine's configuration does not show this option")
+        return verdict(InForce.PARSED, "parsed as wanted; the engine's configuration does not show this option")
     return verdict(InForce.UNKNOWN, _why_unknown(parsed, log))
 
 

@@ -50,7 +50,10 @@ def same_resolved(name: str, wanted: object, configured: object) -> bool | None:
     if name == "dtype":
         return _dtype(wanted) == _dtype(configured)
     if name == "served_model_name" and isinstance(wanted, list | tuple) and wanted:
-        return same(wanted[0], configured)  # the configuration has the first name only
+        wanted = wanted[0]  # the configuration has the first name only
+    if isinstance(configured, Repr) and isinstance(wanted, str):
+        # The configuration line prints text without quotes. Another word may be what the engine made of this one.
+        return True if str(configured) == wanted else None
     return same(wanted, configured)
 
 

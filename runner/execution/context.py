@@ -41,7 +41,7 @@ class Context:
 
     def body_seen(self, prompt: str, body: dict[str, Any]) -> str:
         """The body's id; the body itself is journaled the first time."""
-        identity = body_id(body)
+        identity = body_id(prompt, body)
         if identity not in self._bodies:
             self._bodies.add(identity)
             self.emit(BodySeen(body_id=identity, prompt=prompt, body=body))

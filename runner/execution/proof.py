@@ -7,6 +7,7 @@ import httpx
 from runner.engine import drafting, evidence, features
 from runner.engine.exposition import Exposition
 from runner.engine.log import LogEvidence, read_log
+from runner.engine.verdict import Verdict
 from runner.execution.context import Context, Stopped
 from runner.execution.idle import IdleWatch
 from runner.execution.requests import Place, duration_s, keep_responses, request_done
@@ -47,7 +48,7 @@ async def prove(context: Context, place: Place, arm: Arm, engine: RunningEngine,
     event = _judge_counters(place.launch, log, before, after, prompt_text, output)
     context.emit(event)
     ignored = [event.detail] if event.verdict == "ignored" else []
-    return Proved(ignored, duration_s(judged))
+    return Proved(ignored, duration_s(judged) if judged.verdict is Verdict.OK else None)
 
 
 def _read_evidence(
@@ -87,6 +88,9 @@ def _read_evidence(
                 if configured is not None
                 else None
             ),
+            engine_config=log.engine_config,
+            kv_cache_tokens=log.kv_cache_tokens,
+            model_memory_gib=log.model_memory_gib,
             quotes=log.quotes,
         )
     )

@@ -15,7 +15,7 @@ from runner.load.closed_loop import Load, closed_loop
 from runner.load.reading import Judged, judge_exchange
 from runner.plan.model import Arm, Launch, encode_body
 from runner.record.events import EngineReady
-from runner.sample.scrape import scrape
+from runner.sample.scrape import Scrape, scrape
 from runner.target.base import RunningEngine, TargetError
 
 _POLL = 0.05
@@ -29,11 +29,14 @@ async def wait_ready(context: Context, launch: Launch, arm: Arm, engine: Running
     told to stop. `/health` is not asked: it answers before the model can.
     """
     started = context.clock.now()
-    body = {**context.plan.body(arm, context.plan.phases[0].prompts[0], stream=False), "max_tokens": 1}
+    # Nothing of the experiment's own fields but the model and a prompt: any of them may contradict one token.
+    planned = context.plan.body(arm, context.plan.phases[0].prompts[0], stream=False)
+    body = {"model": planned["model"], "messages": planned["messages"], "max_tokens": 1, "stream": False}
     body_name = context.body_seen("readiness", body)
     judged = await _first_completion(context, engine, encode_body(body), str(body["model"]), started)
     watch.answered([judged])
-    identity = await _identity(context, engine)
+    async with httpx.AsyncClient(trust_env=False) as client:
+        identity = engine_identity(engine, await scrape(client, engine.endpoint, context.clock))
     place = Place(launch, "start", 1, 0, identity)
     context.emit(request_done(context, place, "probe", judged, body_name))
     version, models = await _names(engine.endpoint)
@@ -85,9 +88,9 @@ def last_words(engine: RunningEngine) -> list[str]:
     return (errors or lines)[-_LAST_WORDS:]
 
 
-async def _identity(context: Context, engine: RunningEngine) -> str:
-    async with httpx.AsyncClient(trust_env=False) as client:
-        seen = await scrape(client, engine.endpoint, context.clock)
+def engine_identity(engine: RunningEngine, seen: Scrape) -> str:
+    """What a restart would change, as far as it can be seen now: the target's word for the process, and the start
+    time that the process itself exposes."""
     started = seen.exposition.total(metrics.PROCESS_START) if seen.exposition is not None else None
     return f"{engine.identity}, start {started:.2f}" if started is not None else engine.identity
 

@@ -2,13 +2,15 @@
 
 import asyncio
 import contextlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import httpx
 
 from runner.engine.verdict import Verdict
 from runner.execution.context import Context
 from runner.execution.idle import IdleWatch
+from runner.execution.readiness import engine_identity
 from runner.execution.requests import Place, duration_s, keep_responses, request_done
 from runner.load.closed_loop import InFlight, Load, closed_loop
 from runner.load.reading import Judged, judge_exchange
@@ -35,21 +37,22 @@ class RoundRunner:
     async def run(self, place: Place, latency: float | None) -> float | None:
         """One round; `latency` is the latest known time of one request in seconds, and so is what returns."""
         context, phase = self._context, self._phase
-        interval = sampling_interval(
-            context.plan.sampling_interval,
-            latency=latency,
-            requests=phase.requests,
-            concurrency=place.concurrency,
-        )
-        context.emit(RoundStarted(**_round(place), requests=phase.requests, sampling_interval=interval))
+        context.emit(RoundStarted(**_round(place), requests=phase.requests))
         async with httpx.AsyncClient(trust_env=False) as client:
             warm: list[Judged] = []
             if not phase.warm_up_counted:
                 warm = await self._send(place, phase.warm_up, 1, 0)
             before = await self._watch.idle(client)
+            place = replace(place, engine=engine_identity(self._engine, before.scrape))
             self._scraped(place, "before", before.scrape)
             if phase.warm_up_counted:
                 warm = await self._send(place, phase.warm_up, 1, 0)
+            interval = sampling_interval(
+                context.plan.sampling_interval,
+                latency=_fastest(warm, latency),
+                requests=phase.requests,
+                concurrency=place.concurrency,
+            )
             sampler = Sampler(self._engine.endpoint, interval, context.clock)
             sampling = asyncio.create_task(sampler.run())
             try:
@@ -61,18 +64,19 @@ class RoundRunner:
                 with contextlib.suppress(asyncio.CancelledError):
                     await sampling
             after = await self._watch.idle(client)
-            self._scraped(place, "after", after.scrape)
         self._record(place, warm, measured, sampler)
-        complete = not context.stop.is_set() and len(measured) == phase.requests
+        place = replace(place, engine=engine_identity(self._engine, after.scrape))
+        self._scraped(place, "after", after.scrape)
         context.emit(
-            RoundFinished(**_round(place), idle=after.reason is None, idle_reason=after.reason, complete=complete)
+            RoundFinished(
+                **_round(place),
+                busy_before=before.reason,
+                busy_after=after.reason,
+                sampling_interval=interval,
+                complete=not context.stop.is_set() and len(measured) == phase.requests,
+            )
         )
-        known = [
-            seconds
-            for one in [*warm, *measured]
-            if one.verdict is Verdict.OK and (seconds := duration_s(one)) is not None
-        ]
-        return min(known, default=latency)
+        return _fastest([*warm, *measured], latency)
 
     async def _send(
         self,
@@ -136,6 +140,12 @@ class RoundRunner:
 
     def _body_id(self, one: Judged) -> str:
         return self._body_ids[self._prompt(one.exchange.index)]
+
+
+def _fastest(judged: Sequence[Judged], otherwise: float | None) -> float | None:
+    """The shortest time of an ok request, in seconds: a failed one says nothing about how long a request takes."""
+    known = [seconds for one in judged if one.verdict is Verdict.OK and (seconds := duration_s(one)) is not None]
+    return min(known, default=otherwise)
 
 
 def _round(place: Place) -> dict[str, object]:

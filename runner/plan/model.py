@@ -134,6 +134,7 @@ def encode_body(body: dict[str, Any]) -> bytes:
     return json.dumps(body, ensure_ascii=False, separators=(",", ":")).encode()
 
 
-def body_id(body: dict[str, Any]) -> str:
-    """A short name for a body: the first 12 hex digits of its SHA-256."""
-    return hashlib.sha256(encode_body(body)).hexdigest()[:12]
+def body_id(prompt: str, body: dict[str, Any]) -> str:
+    """A short name for a body sent for a prompt: the first 12 hex digits of a SHA-256 over both. Two prompts may have
+    one text, and are still two."""
+    return hashlib.sha256(prompt.encode() + b"\0" + encode_body(body)).hexdigest()[:12]

@@ -113,6 +113,9 @@ class EvidenceRead(OfLaunch):
     parsed: dict[str, Any] | None
     features: dict[str, FeatureFound]
     speculation: Speculation | None
+    engine_config: dict[str, str] | None
+    kv_cache_tokens: int | None
+    model_memory_gib: float | None
     quotes: dict[str, str]
 
 
@@ -162,7 +165,6 @@ class OutputSeen(_Event):
 class RoundStarted(OfRound):
     event: Literal["round-started"] = "round-started"
     requests: int
-    sampling_interval: float
 
 
 class Scraped(OfRound):
@@ -217,12 +219,19 @@ class Sampled(OfRound):
 
 
 class RoundFinished(OfRound):
-    """The round is over. `idle` is whether running = waiting = 0 and finished = sent was reached, else why not."""
+    """The round is over. `busy_before` and `busy_after` say why the engine was not seen idle (running = waiting =
+    0 and finished = sent) when the window began and ended; None: it was. `sampling_interval` is in seconds."""
 
     event: Literal["round-finished"] = "round-finished"
-    idle: bool
-    idle_reason: str | None
+    busy_before: str | None
+    busy_after: str | None
+    sampling_interval: float
     complete: bool
+
+    @property
+    def busy(self) -> str | None:
+        """Why the window's edges cannot be trusted; None where the engine was idle at both."""
+        return self.busy_before or self.busy_after
 
 
 class EngineStopped(OfLaunch):

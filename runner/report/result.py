@@ -9,7 +9,7 @@ from runner.analysis.cell import Cell, cells, concurrencies, surplus
 from runner.analysis.comparison import comparison
 from runner.analysis.confounding import confounders
 from runner.analysis.counters import counter_delta
-from runner.analysis.gauges import Spread, gauge
+from runner.analysis.gauges import Spread, gauge, steady_samples
 from runner.analysis.knee import Knee, knee
 from runner.analysis.latency import mean_latency
 from runner.analysis.throughput import throughput
@@ -113,12 +113,12 @@ def _round(cell: Cell, round_: Round) -> dict[str, Any]:
         "round": round_.number,
         "wall": wall_seconds(round_),
         "throughput": throughput(round_),
-        "mean_latency": mean_latency(round_),
+        "mean_latency": mean_latency(round_, cell.phase),
         "ok": len(round_.ok),
         "delta_count": counter_delta(round_, metrics.E2E_COUNT),
         "delta_sum": counter_delta(round_, metrics.E2E_SUM),
         "surplus": surplus(round_, cell.phase),
-        "samples": len(round_.samples),
+        "steady_samples": len(steady_samples(round_)),
     }
 
 

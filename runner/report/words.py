@@ -155,6 +155,10 @@ _WORDS: Final[Mapping[str, tuple[str, str]]] = {
         "nothing tells whether these are in force: {names}",
     ),
     "arguments-in-force": ("인자 {n}개가 적용됐다", "{n} arguments in force"),
+    "arguments-parsed": (
+        "인자 {n}개가 적용됐다. 파싱은 확인되나 엔진이 구성을 보여 주지 않는 것: {names}",
+        "{n} arguments in force; parsed, with nothing that shows more: {names}",
+    ),
     "version-differs": (
         "엔진 버전: 원한 것 {wanted}, 찾은 것 {found}",
         "engine version: wanted {wanted}, found {found}",
@@ -182,6 +186,19 @@ _WORDS: Final[Mapping[str, tuple[str, str]]] = {
     "round-contaminated": (
         "{surplus:g}건이 더 처리됐다 (보낸 것 {sent}건): 오염된 회차",
         "{surplus:g} more finished than the {sent} sent: contaminated",
+    ),
+    "window-failures": (
+        "{sent}건 중 {failed}건이 실패해, Δcount는 성공한 수와 보낸 수 사이라는 것만 알 수 있다",
+        "{failed} of {sent} requests failed: Δcount is only known to lie between those that were ok and those sent",
+    ),
+    "failed-in-window": ("실패한 요청이 histogram에 섞임", "failed requests are in the histogram"),
+    "limit-exceeded": (
+        "상한 {limit}을 넘는 {running:g}건이 실행된다",
+        "{running:g} run although the limit is {limit}",
+    ),
+    "queue-elsewhere": (
+        "{running:g}건만 실행되는데 {waiting:g}건이 대기한다: 상한 {limit} 때문이 아니다 ({reasons})",
+        "{waiting:g} wait while only {running:g} run: not because of the limit {limit} ({reasons})",
     ),
     "requests-unfinished": (
         "응답한 {ok}건 중 {missing:g}건이 카운터에 없다",
@@ -319,8 +336,10 @@ _WORDS: Final[Mapping[str, tuple[str, str]]] = {
         "Produced by the embedded engine, not measured on a GPU; times are at its own time scale (see Provenance).",
     ),
     "note-summary": (
-        "배속은 처리량의 비다. 회차 범위는 가장 나쁜 쌍의 비가 1을 넘으면 분리됨이다.",
-        "The speed-up is the ratio of throughputs. Ranges are separated when the worst pair's ratio is above 1.",
+        "배속은 처리량의 비이고, 동시성 1에서는 평균 지연의 비다. "
+        "회차 범위는 가장 나쁜 쌍의 비가 1을 넘으면 분리됨이다.",
+        "The speed-up is the ratio of throughputs, at concurrency 1 of mean latencies. "
+        "Ranges are separated when the worst pair's ratio is above 1.",
     ),
     "note-confounded": (
         "`{label}`은 교란된 비교다: {features}도 함께 달라졌다. 배속은 이들의 몫을 포함하며, 나눌 수 없다.",
@@ -398,6 +417,7 @@ _WORDS: Final[Mapping[str, tuple[str, str]]] = {
     "configured": ("구성된 값", "Configured"),
     "verdict": ("판정", "Verdict"),
     "in-force.in-force": ("적용됨", "in force"),
+    "in-force.parsed": ("파싱됨", "parsed"),
     "in-force.differs": ("다름", "differs"),
     "in-force.ignored": ("무시됨", "ignored"),
     "in-force.missing": ("없음", "missing"),

@@ -1,11 +1,12 @@
 """Figures of the made-up run, against values worked out by hand (tests/support/journals.py says what it does)."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
-from journals import LATENCY, SECOND, edit_events, make_record, without_series
+from journals import LATENCY, SECOND, Change, edit_events, make_record, without_series
 
-from runner.analysis.acceptance import accepted_per_position, drafting, tokens_per_decode_step
+from runner.analysis.acceptance import accepted_per_position, drafting, speculates, tokens_per_decode_step
 from runner.analysis.cell import cell, surplus
 from runner.analysis.comparison import comparison
 from runner.analysis.confounding import confounders, side_effects
@@ -203,3 +204,49 @@ def test_arithmetic_with_absent_values() -> None:
     assert mean([1.0, 2.0]) == 1.5 and mean([1.0, gone]) is gone and mean([]) == gone
     assert ratio(1.0, 0.0) == Absent("division-by-zero")
     assert ratio(gone, 0.0) is gone and combine(max, 1.0, gone) is gone
+
+
+def some(verdict: str, ended: int) -> Change:
+    """The last four of `on` C=4 round 1 fail, and end when they end."""
+    return edit_events(
+        events.RequestDone,
+        lambda e: e.model_copy(
+            update={"verdict": verdict, "last_byte_ns": None, "ended_ns": e.sent_ns + ended * SECOND}
+        ),
+        lambda e: (e.arm, e.concurrency, e.round) == ("on", 4, 1) and e.index >= 61,
+    )
+
+
+def tolerant(spec: dict[str, Any]) -> None:
+    spec["limits"] = {"max-failed": 4}
+
+
+def test_the_time_of_failed_requests_is_not_given_back(tmp_path: Path) -> None:
+    [first, _] = cell(make_record(tmp_path, tolerant, change=some("timed-out", 30)), "on", 4).rounds
+    assert wall_seconds(first) == pytest.approx(15 * LATENCY["on"] + 30)
+
+
+def test_a_histogram_that_may_hold_failed_requests_is_no_mean(tmp_path: Path) -> None:
+    one = cell(make_record(tmp_path, tolerant, change=some("empty", 1)), "on", 4)
+    assert one.incomplete is None
+    assert one.mean_latency == Absent("failed-in-window")
+    assert isinstance(one.throughput, float)
+
+
+def test_a_speculating_engine_without_its_series_still_speculates(tmp_path: Path) -> None:
+    bare = without_series(metrics.SPEC_DRAFTS)
+    record = make_record(tmp_path, change=bare)
+    assert speculates(record, "on") and not speculates(record, "off")
+
+
+def test_at_concurrency_1_the_speed_up_is_of_latencies(tmp_path: Path) -> None:
+    pause = edit_events(  # the client pauses a second between requests: no doing of the engine's
+        events.RequestDone,
+        lambda e: e.model_copy(
+            update={name: getattr(e, name) + e.index * SECOND for name in ("sent_ns", "last_byte_ns", "ended_ns")}
+        ),
+        lambda e: e.arm == "on" and e.concurrency == 1,
+    )
+    pair = comparison(make_record(tmp_path, change=pause), "on", 1)
+    assert pair.speedup == pytest.approx(2.0)
+    assert isinstance(pair.throughput_ratio, float) and pair.throughput_ratio < 1.2

@@ -108,7 +108,7 @@ CASES: list[tuple[str, str, str, Change]] = [
      edit_events(events.Scraped, grown(metrics.E2E_COUNT, -1), after("on", 4, 2))),
     ("request-count", "inconclusive", "series-absent", without_series(metrics.E2E_COUNT, is_on)),
     ("request-count", "inconclusive", "never-idle",
-     edit_events(events.RoundFinished, updated(idle=False, idle_reason="busy"), of_cell("off", 4))),
+     edit_events(events.RoundFinished, updated(busy_before="busy"), of_cell("off", 4))),
     ("request-count", "inconclusive", "scrape-missing",
      edit_events(events.Scraped, updated(series=None, error="HTTP 500"), after("off", 4))),
     # same-output, same-token-count
@@ -259,3 +259,107 @@ def test_the_first_difference_is_shown(tmp_path: Path) -> None:
     [finding] = [f for f in result.findings if f.reason == "outputs-differ"]
     shown = {key: finding.figures[key] for key in ("n", "different", "character", "reference", "other")}
     assert shown == {"n": 400, "different": 1, "character": 7, "reference": "xt", "other": "st"}
+
+
+# ------------------------------------------------------------------------------------------------------
+# Found by review: what once passed, or failed, and must not
+
+NO_WARM_UP = edit_events(
+    events.RequestDone, updated(verdict="http-error"), lambda e: e.arm == "on" and e.role == "warm-up"
+)
+
+
+def replicated(spec: dict[str, Any]) -> None:
+    spec["replicates"] = 2
+
+
+def second_on(event: Any) -> bool:
+    return bool((event.arm, event.replicate) == ("on", 2))
+
+
+def features(**values: Any) -> Any:
+    found = {name.replace("_", "-"): events.FeatureFound(value=v, quote="", source="log") for name, v in values.items()}
+    return lambda e: e.model_copy(update={"features": {**e.features, **found}})
+
+
+def test_a_failed_warm_up_counts(tmp_path: Path) -> None:
+    record = make_record(tmp_path, change=NO_WARM_UP)
+    assert judged(record, "request-count") == ("inconclusive", {"window-failures"})
+    assert judged(record, "speedup") == ("inconclusive", {"requests-failed"})
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        (edit_events(EVIDENCE, features(async_scheduling="enabled"), second_on), "difference-varying"),
+        (edit_events(EVIDENCE, features(max_num_batched_tokens=512), second_on), "difference-varying"),
+        (
+            edit_events(EVIDENCE, lambda e: e.model_copy(update={"parsed": {**e.parsed, "seed": 7}}), second_on),
+            "difference-undeclared",
+        ),
+        (
+            edit_events(EVIDENCE, lambda e: e.model_copy(update={"parsed": {**e.parsed, "spec_tokens": 3}}), second_on),
+            "difference-undeclared",
+        ),
+    ],
+    ids=["declared-feature", "other-feature", "foreign-argument", "own-argument"],
+)
+def test_every_replicate_is_looked_at(tmp_path: Path, change: Change, reason: str) -> None:
+    assert judged(make_record(tmp_path, replicated), "declared-differences")[0] == "pass"
+    assert judged(make_record(tmp_path, replicated, change=change), "declared-differences") == ("fail", {reason})
+
+
+@pytest.mark.parametrize("verdict", ["ignored", "missing", "differs"])
+def test_a_contradicted_argument_fails_without_anybody_refusing(tmp_path: Path, verdict: str) -> None:
+    bad = edit_events(
+        EVIDENCE,
+        lambda e: e.model_copy(update={"arguments": [ARGUMENT.model_copy(update={"verdict": verdict})]}),
+        is_on,
+    )
+    assert judged(make_record(tmp_path, change=bad), "configuration-in-force") == ("fail", {"setting-refused"})
+    proof = edit_events(events.CountersProved, updated(verdict="ignored", detail="flat"), is_on)
+    assert judged(make_record(tmp_path, change=proof), "configuration-in-force") == ("fail", {"setting-refused"})
+
+
+def test_what_was_only_parsed_is_named(tmp_path: Path) -> None:
+    parsed = ARGUMENT.model_copy(update={"verdict": "parsed", "name": "max_num_seqs"})
+    change = edit_events(EVIDENCE, lambda e: e.model_copy(update={"arguments": [*e.arguments, parsed]}))
+    assert judged(make_record(tmp_path, change=change), "configuration-in-force") == ("pass", {"arguments-parsed"})
+
+
+def test_a_round_never_started_is_missing(tmp_path: Path) -> None:
+    gone = lambda journal: [e for e in journal if not (isinstance(e, events.OfRound) and of_cell("on", 16, 2)(e))]  # noqa: E731
+    assert judged(make_record(tmp_path, change=gone), "speedup") == ("inconclusive", {"rounds-missing"})
+
+
+def test_a_prompt_that_no_phase_sends_is_not_judged(tmp_path: Path) -> None:
+    def unused(spec: dict[str, Any]) -> None:
+        spec["prompts"]["q"] = {"messages": [{"role": "user", "content": "x"}]}
+        for phase in spec["phases"].values():
+            phase["prompts"] = ["p"]
+
+    record = make_record(tmp_path, unused)
+    assert judged(record, "same-output")[0] == judged(record, "same-token-count")[0] == "pass"
+
+
+def test_constant_needs_two_concurrencies(tmp_path: Path) -> None:
+    def one(spec: dict[str, Any]) -> None:
+        spec["phases"] = {"load": {"concurrency": [4], "requests": 64, "rounds": 2}}
+
+    assert judged(make_record(tmp_path, one), "acceptance-constant") == ("not-applicable", {"one-concurrency"})
+
+
+def test_a_window_that_began_on_a_busy_engine_is_not_trusted(tmp_path: Path) -> None:
+    busy = edit_events(events.RoundFinished, updated(busy_before="vllm:num_requests_running is 1"), of_cell("on", 4))
+    assert judged(make_record(tmp_path, change=busy), "request-count") == ("inconclusive", {"never-idle"})
+
+
+def test_a_queue_beside_free_slots_is_not_the_limits_doing(tmp_path: Path) -> None:
+    kv_bound = edit_events(
+        events.Sampled, updated(running=4.0, waiting=28.0), lambda e: e.arm == "on" and e.concurrency == 32
+    )
+    assert judged(make_record(tmp_path, change=kv_bound), "queue-only-above") == ("fail", {"queue-elsewhere"})
+    beyond = edit_events(
+        events.Sampled, updated(running=32.0, waiting=0.0), lambda e: e.arm == "on" and e.concurrency == 32
+    )
+    assert judged(make_record(tmp_path, change=beyond), "queue-only-above") == ("fail", {"limit-exceeded"})

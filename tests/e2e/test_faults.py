@@ -128,7 +128,7 @@ def test_an_engine_that_drains_slowly_is_waited_for(tmp_path: Path, counted: boo
 
     ended = run_experiment(tmp_path, warm_up, fault({"kind": "slow-drain", "seconds": 0.4}), scale=SCALE)
     assert ended.code == 0, ended.stdout
-    assert all(round_.finished is not None and round_.finished.idle for round_ in ended.record.all_rounds())
+    assert all(round_.finished is not None and round_.finished.busy is None for round_ in ended.record.all_rounds())
 
 
 def test_a_request_that_never_ends_times_out(tmp_path: Path) -> None:

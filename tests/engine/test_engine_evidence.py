@@ -118,7 +118,9 @@ def test_each_option_of_a_recorded_command_is_in_force(path: Path) -> None:
     for found in judge(wanted(args), log, None):
         # vLLM does not print an option that equals its default: 8000 is the port's
         default = found.name == "port" and found.wanted == 8000
-        assert found.verdict == (InForce.UNKNOWN if default else InForce.IN_FORCE), found
+        assert found.verdict in ((InForce.UNKNOWN,) if default else (InForce.IN_FORCE, InForce.PARSED)), found
+        shown = found.configured is not ABSENT
+        assert (found.verdict is InForce.IN_FORCE) == (shown and not default), found
 
 
 def test_every_option_that_is_changed_is_found() -> None:
@@ -326,3 +328,32 @@ def test_options_that_have_no_effect() -> None:
     assert disabled_options(body, ("logit_bias",)) == ["logit_bias"]
     for neutral in ({"min_p": 0, "logit_bias": {}}, {"min_p": 0.0, "logit_bias": None}, {}):
         assert disabled_options(neutral, ("min_p", "logit_bias")) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "asked", "verdict"),
+    [
+        ("load_format", "auto", InForce.UNKNOWN),  # the engine's choice, and not among the parsed ones
+        ("load_format", "dummy", InForce.UNKNOWN),
+        ("tokenizer_mode", "slow", InForce.UNKNOWN),
+        ("kv_cache_dtype", "fp8", InForce.UNKNOWN),
+    ],
+)
+def test_an_unquoted_word_of_the_configuration_is_never_taken_for_another(
+    name: str, asked: str, verdict: InForce
+) -> None:
+    [found] = judge({name: asked}, log_of(OFF), None)
+    assert found.verdict is verdict, found
+
+
+def test_an_unquoted_word_that_is_the_wanted_one_is_in_force() -> None:
+    [found] = judge({"served_model_name": "qwen2.5-3b"}, log_of(OFF), None)
+    assert found.verdict is InForce.IN_FORCE and "configuration line shows it" in found.reason
+    changed = log_of(OFF, ("served_model_name=qwen2.5-3b", "served_model_name=other"))
+    [found] = judge({"served_model_name": "qwen2.5-3b"}, changed, None)
+    assert found.verdict is InForce.UNKNOWN, found
+
+
+def test_parsed_and_shown_nowhere_is_less_than_in_force() -> None:
+    [found] = judge({"max_num_seqs": 16}, log_of(OFF), None)
+    assert found.verdict is InForce.PARSED

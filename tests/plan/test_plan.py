@@ -123,7 +123,8 @@ def test_a_streamed_body_asks_for_usage(tmp_path: Path) -> None:
     assert body["stream_options"]["include_usage"] is True
     plain = found.body(found.arms[0], "p", stream=False)
     assert "stream_options" not in plain
-    assert body_id(body) != body_id(plain)
+    assert body_id("p", body) != body_id("p", plain)
+    assert body_id("p", body) != body_id("q", body)
     assert "안녕".encode() in encode_body(body)
     assert json.loads(encode_body(body)) == body
 

@@ -160,6 +160,9 @@ def _evidence(plan: Plan, arm: str, kind: str, of: dict[str, Any]) -> events.Evi
             for name, value in features.items()
         },
         speculation=events.Speculation(method="ngram", model=None, tokens=5) if on else None,
+        engine_config={},
+        kv_cache_tokens=1000,
+        model_memory_gib=2.0,
         quotes={"speculative": "line"},
     )
 
@@ -171,7 +174,7 @@ def _round(
     latency = LATENCY[kind]
     window = phase.requests + phase.warm_up
     excluded = phase.excluded.get(arm, 0)
-    yield events.RoundStarted(**at, requests=phase.requests, sampling_interval=1.0)
+    yield events.RoundStarted(**at, requests=phase.requests)
     yield _scrape(at, kind, "before", start, finished, level)
     for index in range(phase.warm_up):
         yield _request(at, arm, index, "warm-up", start, latency)
@@ -196,7 +199,7 @@ def _round(
             kv_cache_usage=0.1,
         )
     yield _scrape(at, kind, "after", begin + 1000 * SECOND, finished + window, level)
-    yield events.RoundFinished(**at, idle=True, idle_reason=None, complete=True)
+    yield events.RoundFinished(**at, busy_before=None, busy_after=None, sampling_interval=1.0, complete=True)
 
 
 def _request(at: dict[str, Any], arm: str, index: int, role: Any, sent: int, seconds: float) -> events.RequestDone:

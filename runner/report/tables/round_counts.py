@@ -1,5 +1,7 @@
 """`round-counts`: counters by round, and contaminated rounds (article, 7-2 and 8-1)."""
 
+import math
+
 from runner.analysis.acceptance import drafting, speculates
 from runner.analysis.cell import Cell, cells, surplus
 from runner.analysis.counters import counter_delta
@@ -7,6 +9,10 @@ from runner.analysis.value import Absent, Value, ratio
 from runner.engine import metrics
 from runner.record.record import Round
 from runner.report.table import Source, Table, table
+
+_ALIKE = 0.02
+"""Relative difference of draft tokens a request up to which foreign requests count as of the same kind: with several
+prompts in turn, rounds differ a little by themselves."""
 
 
 @table("round-counts")
@@ -59,7 +65,8 @@ def contamination_notes(source: Source, cell: Cell, round_: Round) -> list[str]:
     )
     others = {value for value in siblings if not isinstance(value, Absent)}
     if not isinstance(own, Absent) and others:
-        same = source.words("same-kind" if others == {own} else "other-kind")
+        alike = all(math.isclose(own, value, rel_tol=_ALIKE) for value in others)
+        same = source.words("same-kind" if alike else "other-kind")
         listed = ", ".join(f"{value:g}" for value in sorted(others))
         notes.append(source.words("note-contaminated-kind", own=f"{own:g}", siblings=listed, same=same))
     return notes

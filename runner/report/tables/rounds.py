@@ -24,7 +24,7 @@ def rounds(source: Source) -> list[Table]:
                 str(index),
                 numbers.seconds(wall_seconds(round_)),
                 numbers.rate(throughput(round_)),
-                numbers.seconds(mean_latency(round_)),
+                numbers.seconds(mean_latency(round_, cell.phase)),
             ]
             failed = [r for r in round_.of_role("excluded", "measured") if r.verdict != "ok"]
             rows.append([*row, _failures(source, failed)] if failing else row)

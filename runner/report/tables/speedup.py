@@ -19,7 +19,8 @@ def speedup(source: Source) -> list[Table]:
     for level in concurrencies(source.record):
         for arm in others:
             pair = comparison(source.record, arm.id, level)
-            row = [str(level), *([source.label(arm.id)] if several else [])]
+            mark = " ※" if pair.base.contaminated or pair.other.contaminated else ""
+            row = [str(level) + mark, *([source.label(arm.id)] if several else [])]
             row += [numbers.ratio(pair.throughput_ratio), numbers.ratio(pair.latency_ratio)]
             rows.append([*row, separation(source, pair)])
     if not rows:

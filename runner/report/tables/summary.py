@@ -9,8 +9,8 @@ from runner.report.table import Source, Table, table
 
 @table("summary")
 def summary(source: Source) -> list[Table]:
-    """Columns: concurrency, condition (where several are compared), mean throughput ÷ the baseline's, and whether
-    the ranges overlap.
+    """Columns: concurrency, condition (where several are compared), mean throughput ÷ the baseline's (at
+    concurrency 1 the baseline's mean latency ÷ this one's), and whether the ranges overlap.
 
     The ratio is of unrounded means. Ranges: of the rounds' throughput, at concurrency 1 of single requests.
     """
@@ -24,7 +24,8 @@ def summary(source: Source) -> list[Table]:
         for arm in others:
             pair = comparison(source.record, arm.id, level)
             named = [source.label(arm.id)] if several else []
-            rows.append([str(level), *named, numbers.ratio(pair.throughput_ratio), separation(source, pair)])
+            mark = " ※" if pair.base.contaminated or pair.other.contaminated else ""
+            rows.append([str(level) + mark, *named, numbers.ratio(pair.speedup), separation(source, pair)])
     columns = [words("concurrency"), *([words("condition")] if several else []), words("speedup"), words("separation")]
     notes = [words("note-summary")]
     for arm in others:
@@ -36,7 +37,7 @@ def summary(source: Source) -> list[Table]:
 
 def separation(source: Source, pair: Comparison) -> str:
     """Whether the two ranges of throughput overlap, in a word."""
-    lowest, mean = pair.lowest_ratio("throughput"), pair.throughput_ratio
+    lowest, mean = pair.lowest_ratio("throughput"), pair.speedup
     if isinstance(mean, Absent):
         return source.numbers.absent(mean)
     if isinstance(lowest, Absent):
