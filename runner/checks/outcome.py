@@ -1,28 +1,11 @@
 """The exit code of a run: a function of its record and its checks."""
 
 from collections.abc import Sequence
-from enum import IntEnum
 
 from runner.analysis.cell import cells
 from runner.checks.finding import Judgement, Result
+from runner.exit_code import ExitCode
 from runner.record.record import Record
-
-
-class ExitCode(IntEnum):
-    """Every exit code of the command, with one meaning each."""
-
-    HELD = 0
-    INVARIANT_FAILED = 1
-    INVALID = 2
-    ENGINE_DID_NOT_START = 3
-    NOT_IN_FORCE = 4
-    INCOMPLETE = 5
-    INCONCLUSIVE = 6
-    NOT_RESTORED = 7
-    REFUSED = 8
-    INTERNAL = 70
-    INTERRUPTED = 130
-
 
 PRECEDENCE = (
     ExitCode.NOT_RESTORED,
@@ -41,8 +24,13 @@ INVALID and REFUSED come before anything is started, and so come alone."""
 
 def outcome(record: Record, results: Sequence[Result]) -> ExitCode:
     """The code that wins."""
+    return ranked_codes(record, results)[0]
+
+
+def ranked_codes(record: Record, results: Sequence[Result]) -> list[ExitCode]:
+    """The codes that apply, the winning one first. HELD is there only when it is alone."""
     applying = applying_codes(record, results)
-    return next(code for code in PRECEDENCE if code in applying)
+    return [code for code in PRECEDENCE if code in applying and (code is not ExitCode.HELD or len(applying) == 1)]
 
 
 def applying_codes(record: Record, results: Sequence[Result]) -> set[ExitCode]:

@@ -7,12 +7,11 @@ from collections.abc import Sequence
 
 from runner.cli.dispatch import Usage, dispatch
 from runner.cli.pipe import silence_stdout
-
-INTERNAL_ERROR = 70
+from runner.exit_code import ExitCode
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command line; returns the exit code (the table is in `runner.checks.outcome` and in the README)."""
+    """Run the command line; returns the exit code (the table is in `runner.exit_code` and in the README)."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")  # a terminal without UTF-8 is no reason to fail
@@ -20,9 +19,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         return dispatch(list(sys.argv[1:] if argv is None else argv))
     except Usage as error:
         print(f"run: {error}", file=sys.stderr)
-        return 2
+        return ExitCode.INVALID
     except KeyboardInterrupt:
-        return 130
+        return ExitCode.INTERRUPTED
     except BrokenPipeError:
         # What printed had done its work; whoever read it has seen enough.
         silence_stdout()
@@ -30,4 +29,4 @@ def main(argv: Sequence[str] | None = None) -> int:
     except Exception:
         traceback.print_exc()
         print("run: internal error; please report it with the lines above", file=sys.stderr)
-        return INTERNAL_ERROR
+        return ExitCode.INTERNAL

@@ -14,7 +14,6 @@ from runner.spec.site import Site
 from runner.target.choose import UnknownTarget, choose_target
 
 SITE_FILE = Path("site.yaml")
-INVALID = 2
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,8 @@
 
 from argparse import ArgumentParser
 
-from runner.cli.inputs import INVALID, add_inputs, read_inputs
+from runner.cli.inputs import add_inputs, read_inputs
+from runner.exit_code import ExitCode
 from runner.plan.show import show_plan
 
 
@@ -14,7 +15,7 @@ def main(argv: list[str]) -> int:
     options = parser.parse_args(argv)
     inputs = read_inputs(options)
     if inputs is None:
-        return INVALID
+        return ExitCode.INVALID
     if options.json:
         print(inputs.plan.model_dump_json(by_alias=True, indent=2))
     else:

@@ -4,7 +4,7 @@ import sys
 from argparse import ArgumentParser
 from pathlib import Path
 
-from runner.cli.inputs import INVALID
+from runner.exit_code import ExitCode
 from runner.record.directory import REPORT
 from runner.record.journal import JournalError
 from runner.report.words import LANGUAGES
@@ -39,8 +39,8 @@ def main(argv: list[str]) -> int:
             print(options.output)
     except JournalError as error:
         print(f"run report: {error}", file=sys.stderr)
-        return INVALID
+        return ExitCode.INVALID
     except OSError as error:
         print(f"run report: {error.filename}: {error.strerror}", file=sys.stderr)
-        return INVALID
+        return ExitCode.INVALID
     return 0

@@ -11,11 +11,12 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from runner import __version__
-from runner.cli.inputs import INVALID, Inputs, add_inputs, read_inputs
+from runner.cli.inputs import Inputs, add_inputs, read_inputs
 from runner.cli.pipe import say
 from runner.cli.progress import Progress
 from runner.execution.context import Context
 from runner.execution.run import execute
+from runner.exit_code import ExitCode
 from runner.record.directory import JOURNAL, PLAN, SPEC, create_run_directory, write_whole
 from runner.record.events import Event, Interrupted, RunFinished, RunnerFailed, RunStarted
 from runner.record.journal import JournalWriter
@@ -24,8 +25,6 @@ from runner.report.write import write_report
 from runner.target.base import Target
 from runner.target.choose import TARGETS, found_kubeconfig
 
-REFUSED = 8
-
 
 def main(argv: list[str]) -> int:
     """The run's exit code; the last line on stdout is the run's directory."""
@@ -33,7 +32,7 @@ def main(argv: list[str]) -> int:
     add_inputs(parser)
     inputs = read_inputs(parser.parse_args(argv))
     if inputs is None:
-        return INVALID
+        return ExitCode.INVALID
     _say_target(inputs)
     target = TARGETS[inputs.target](inputs.site)
     try:
@@ -42,7 +41,7 @@ def main(argv: list[str]) -> int:
         write_whole(directory / PLAN, inputs.plan.model_dump_json(by_alias=True, indent=2) + "\n")
     except OSError as error:
         print(f"run: cannot write {error.filename}: {error.strerror}; nothing was started", file=sys.stderr)
-        return REFUSED
+        return ExitCode.REFUSED
     failed = _carry_out(inputs, target, directory)
     reported = write_report(directory)
     if failed:

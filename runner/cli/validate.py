@@ -4,7 +4,7 @@ import sys
 from argparse import ArgumentParser
 from pathlib import Path
 
-from runner.cli.inputs import INVALID
+from runner.exit_code import ExitCode
 from runner.plan.build import build_plan
 from runner.spec.load import load_spec
 from runner.spec.problem import SpecError
@@ -20,7 +20,7 @@ def main(argv: list[str]) -> int:
             plan = build_plan(load_spec(path), "")
         except SpecError as error:
             print(error, file=sys.stderr)
-            code = INVALID
+            code = ExitCode.INVALID
         else:
             labels = ", ".join(arm.label for arm in plan.arms)
             print(f"{path}: valid; conditions: {labels}")

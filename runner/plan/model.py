@@ -21,8 +21,7 @@ class Arm(_Part):
     """One condition, ready to start.
 
     `argv` holds the engine's words after the model and before what the target adds; `wanted` the values that
-    the engine must have parsed, by argparse destination; `request` the fields of each body; `changes` what
-    differs from the baseline arm by declaration.
+    the engine must have parsed, by argparse destination; `request` the fields of each body.
     """
 
     id: str

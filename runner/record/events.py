@@ -34,6 +34,7 @@ class OfRound(OfLaunch):
 
 class RunStarted(_Event):
     event: Literal["run-started"] = "run-started"
+    format: Literal[1] = 1
     run: str
     started_at: str
     runner_version: str

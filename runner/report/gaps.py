@@ -18,7 +18,7 @@ def computed_gaps(source: Source, empty_tables: list[str]) -> list[str]:
             why = words(cell.incomplete.reason, **cell.incomplete.figures)
             gaps.append(words("gap-cell", label=source.label(cell.arm.id), level=cell.concurrency, why=why))
     for arm in plan.others:
-        features = [_feature(source, one.feature) for one in confounders(record, arm)]
+        features = [source.feature(one.feature) for one in confounders(record, arm)]
         if features:
             gaps.append(words("gap-confounded", label=source.label(arm.id), features=", ".join(features)))
     if not any(phase.stream for phase in plan.phases):
@@ -38,8 +38,3 @@ def computed_gaps(source: Source, empty_tables: list[str]) -> list[str]:
             gaps.append(words("gap-knee", label=source.label(arm.id), why=escape(why)))
     gaps += [words("gap-table", table=name) for name in empty_tables]
     return gaps
-
-
-def _feature(source: Source, name: str) -> str:
-    key = f"feature.{name}"
-    return source.words(key) if source.words.has(key) else escape(name)

@@ -7,7 +7,7 @@ from tabulate import tabulate
 
 from runner.analysis.cell import cells
 from runner.checks.finding import Judgement, Result
-from runner.checks.outcome import PRECEDENCE, ExitCode, applying_codes
+from runner.checks.outcome import ranked_codes
 from runner.record.events import EvidenceRead
 from runner.record.record import EngineRun, Record
 from runner.report.words import Words
@@ -26,10 +26,9 @@ def terminal_summary(reported: Reported) -> str:
     for result in reported.results:
         lines += _check(result, words)
     simulated = " (simulated)" if record.started.simulated else ""
-    applying = applying_codes(record, reported.results)
-    codes = [one for one in PRECEDENCE if one in applying]
+    codes = ranked_codes(record, reported.results)
     lines.append(f"exit {int(codes[0])}: {words(f'exit.{int(codes[0])}')}{simulated}")
-    others = [f"{int(one)} ({words(f'exit.{int(one)}')})" for one in codes[1:] if one is not ExitCode.HELD]
+    others = [f"{int(one)} ({words(f'exit.{int(one)}')})" for one in codes[1:]]
     if others:
         lines.append(f"also applying: {', '.join(others)}")
     return "\n".join(lines)

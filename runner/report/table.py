@@ -41,6 +41,11 @@ class Source:
     def __post_init__(self) -> None:
         object.__setattr__(self, "numbers", Numbers(self.words))
 
+    def feature(self, name: str) -> str:
+        """A side feature's name in words, safe in a cell."""
+        key = f"feature.{name}"
+        return self.words(key) if self.words.has(key) else escape(name)
+
     def label(self, arm: str) -> str:
         """An arm's label, safe in a cell."""
         return escape(self.record.plan.arm(arm).label)

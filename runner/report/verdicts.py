@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from runner.analysis.confounding import confounders
 from runner.checks.finding import Result
-from runner.checks.outcome import PRECEDENCE, ExitCode, applying_codes
+from runner.checks.outcome import ranked_codes
 from runner.record.events import ArgumentFound
 from runner.report.markdown import code, escape, render_table
 from runner.report.table import Source
@@ -31,8 +31,8 @@ class Verdicts:
 def verdicts(source: Source, results: Sequence[Result]) -> Verdicts:
     """All of it, from the record and the checks."""
     words = source.words
-    codes = [one for one in PRECEDENCE if one in applying_codes(source.record, results)]
-    others = ", ".join(f"{int(one)} ({words(f'exit.{int(one)}')})" for one in codes[1:] if one is not ExitCode.HELD)
+    codes = ranked_codes(source.record, results)
+    others = ", ".join(f"{int(one)} ({words(f'exit.{int(one)}')})" for one in codes[1:])
     return Verdicts(
         outcome=words("outcome", code=int(codes[0]), meaning=words(f"exit.{int(codes[0])}")),
         also=words("also-applies", codes=others) if others else "",
@@ -70,10 +70,7 @@ def _line(source: Source, result: Result) -> str:
 def _confounded(source: Source) -> list[str]:
     lines = []
     for arm in source.record.plan.others:
-        names = [
-            source.words(key) if source.words.has(key := f"feature.{one.feature}") else escape(one.feature)
-            for one in confounders(source.record, arm)
-        ]
+        names = [source.feature(one.feature) for one in confounders(source.record, arm)]
         if names:
             lines.append(source.words("note-confounded", label=source.label(arm.id), features=", ".join(names)))
     return lines

@@ -346,6 +346,10 @@ _WORDS: Final[Mapping[str, tuple[str, str]]] = {
         "The comparison of `{label}` is confounded: {features} changed along with it. "
         "The speed-up includes their doing, and this run cannot tell how much.",
     ),
+    "note-excluded": (
+        "제외된 요청 앞에 이미 토큰 하나짜리 확인과 요청 한 건이 있었으므로, 재기동 직후의 첫 요청은 아니다.",
+        "A one-token probe and one whole request came before the excluded ones: they are not the first of the process.",
+    ),
     "note-window-counted": (
         "{phase}: Δcount의 구간은 warm-up {warm}건을 포함한다. 정상값은 {warm} + {requests} = {total}.",
         "{phase}: the window of Δcount includes {warm} warm-up; expected is {warm} + {requests} = {total}.",

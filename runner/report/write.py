@@ -4,8 +4,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from runner.checks.finding import Result
-from runner.checks.outcome import ExitCode, outcome
+from runner.checks.outcome import outcome
 from runner.checks.registry import run_checks
+from runner.exit_code import ExitCode
 from runner.record.directory import REPORT, RESULT, write_whole
 from runner.record.record import Record, read_record
 from runner.report.render import render_report

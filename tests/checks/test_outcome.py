@@ -6,8 +6,9 @@ from pathlib import Path
 from journals import Change, edit_events, make_record, without_series
 
 from runner.checks import run_checks
-from runner.checks.outcome import PRECEDENCE, ExitCode, applying_codes, outcome
+from runner.checks.outcome import PRECEDENCE, applying_codes, outcome
 from runner.engine import metrics
+from runner.exit_code import ExitCode
 from runner.record import events
 
 

@@ -71,7 +71,7 @@ def test_the_readme_names_the_two_commands_and_ci_calls_the_second() -> None:
 
 
 def test_the_exit_codes_in_the_readme_are_the_ones_of_the_code() -> None:
-    from runner.checks.outcome import ExitCode
+    from runner.exit_code import ExitCode
 
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
     assert {int(code) for code in re.findall(r"^\| *(\d+) \|", readme, re.M)} == {int(code) for code in ExitCode}

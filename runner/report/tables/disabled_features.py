@@ -32,7 +32,7 @@ def disabled_features(source: Source) -> list[Table]:
                 status = words(f"status.{one.status}", declared=escape(str(one.declared)))
             else:
                 status = _unlisted(source, arm, name, before, after)
-            title = words(f"feature.{name}") if words.has(f"feature.{name}") else code(name)
+            title = source.feature(name)
             nature = f"nature.{name}" if words.has(f"nature.{name}") else "nature.other"
             content = f"{_shown(source, before)} → {_shown(source, after)} ({status})"
             rows.append([title, content, words(nature)])

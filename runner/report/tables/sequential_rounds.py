@@ -21,7 +21,9 @@ def sequential_rounds(source: Source) -> list[Table]:
         [str(index + 1), *(column[index] if index < len(column) else "–" for column in listed)]
         for index in range(longest)
     ]
-    return [Table("sequential-rounds", columns, rows, ["right"] * len(columns))]
+    excluded = any(round_.of_role("excluded") for cell in own for round_ in cell.rounds)
+    notes = [source.words("note-excluded")] if excluded else []
+    return [Table("sequential-rounds", columns, rows, ["right"] * len(columns), notes)]
 
 
 def _column(source: Source, cell: Cell) -> list[str]:

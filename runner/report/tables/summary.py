@@ -29,7 +29,7 @@ def summary(source: Source) -> list[Table]:
     columns = [words("concurrency"), *([words("condition")] if several else []), words("speedup"), words("separation")]
     notes = [words("note-summary")]
     for arm in others:
-        found = [_named(source, one.feature) for one in confounders(source.record, arm)]
+        found = [source.feature(one.feature) for one in confounders(source.record, arm)]
         if found:
             notes.append(words("note-confounded", label=source.label(arm.id), features=", ".join(found)))
     return [Table("summary", columns, rows, notes=notes)]
@@ -48,8 +48,3 @@ def separation(source: Source, pair: Comparison) -> str:
     if not isinstance(highest, Absent) and highest < 1:
         return source.words("slower-separated")
     return source.words("not-separated")
-
-
-def _named(source: Source, feature: str) -> str:
-    key = f"feature.{feature}"
-    return source.words(key) if source.words.has(key) else feature
