@@ -41,6 +41,17 @@ def test_an_ordinary_argument_that_is_swallowed_is_never_a_pass(tmp_path: Path) 
     assert "undeclared difference in max_num_seqs: 4 → None" in ended.stdout
 
 
+def test_an_argument_that_is_parsed_and_nothing_more_is_caught_by_what_the_engine_does(tmp_path: Path) -> None:
+    def queue(spec: dict[str, Any]) -> None:
+        spec["invariants"]["queue-only-above"] = {"argument": "max-num-seqs"}
+
+    ended = run_experiment(tmp_path, queue, ignored("parsed-only", "max-num-seqs"), scale=0.08)
+    assert ended.code == 1, ended.stdout
+    assert ended.failing() == {"queue-only-above": "fail"}
+    assert "on C=8: 8 run although the limit is 4" in ended.stdout
+    assert "parsed, with nothing that shows more: max_num_seqs" in ended.report
+
+
 def test_another_text_from_token_n(tmp_path: Path) -> None:
     ended = run_experiment(tmp_path, fault({"kind": "different-text", "token": 20, "every": 7}), scale=SCALE)
     assert ended.code == 1
@@ -73,7 +84,8 @@ def test_foreign_requests_name_the_round(tmp_path: Path) -> None:
     assert ended.failing() == {"request-count": "fail"}
     assert "on C=2 #1.1: 3 more finished than the 25 sent: contaminated" in ended.stdout
     marked = [line for line in ended.report.splitlines() if line.startswith("|") and "※" in line]
-    assert marked and all("on C=2" in line for line in marked)
+    # The round's own rows, and the ratios that rest on it.
+    assert len(marked) >= 4 and all("on C=2" in line or line.startswith("| 2 ※") for line in marked)
 
 
 @pytest.mark.parametrize(

@@ -98,7 +98,7 @@ def test_a_prompt_without_repetition_accepts_next_to_nothing(tmp_path: Path) -> 
 def slots(count: int) -> Any:
     def edit(spec: dict[str, Any]) -> None:
         spec["args"]["max-num-seqs"] = count
-        spec["phases"]["load"].update({"concurrency": [2, 4, 8, 16], "requests": 32, "rounds": 1})
+        spec["phases"]["load"].update({"concurrency": [2, 4, 8, 16], "requests": 64, "rounds": 1})
 
     return edit
 
