@@ -48,7 +48,9 @@ def side_effects(record: Record, arm: Arm) -> list[Difference]:
 
 
 def confounders(record: Record, arm: Arm) -> list[Difference]:
-    """Side effects that really differ, or of which nothing tells whether they do."""
+    """Side effects that really differ, or of which nothing tells whether they do; none for an arm that never ran."""
+    if not _evidence(record, arm.id):
+        return []
     return [one for one in side_effects(record, arm) if one.status != "no-difference"]
 
 

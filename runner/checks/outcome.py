@@ -33,6 +33,11 @@ def ranked_codes(record: Record, results: Sequence[Result]) -> list[ExitCode]:
     return [code for code in PRECEDENCE if code in applying and (code is not ExitCode.HELD or len(applying) == 1)]
 
 
+def allowed_inconclusive(results: Sequence[Result]) -> list[str]:
+    """Checks that could not be judged and that the spec allows to be so: they did not hold, they were not known."""
+    return [one.check for one in results if one.judgement is Judgement.INCONCLUSIVE and one.allow_inconclusive]
+
+
 def applying_codes(record: Record, results: Sequence[Result]) -> set[ExitCode]:
     """All codes that apply to this run."""
     codes = {ExitCode.HELD}
@@ -45,7 +50,7 @@ def applying_codes(record: Record, results: Sequence[Result]) -> set[ExitCode]:
             codes.add(ExitCode.ENGINE_DID_NOT_START)
         if engine.refused is not None:
             codes.add(ExitCode.NOT_IN_FORCE)
-    if any(cell.incomplete is not None for cell in cells(record)):
+    if record.finished is None or any(cell.incomplete is not None for cell in cells(record)):
         codes.add(ExitCode.INCOMPLETE)
     for result in results:
         if result.judgement is Judgement.FAIL:

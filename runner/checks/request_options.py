@@ -7,6 +7,7 @@ from runner.checks.registry import check
 from runner.engine.features import UNSUPPORTED_SAMPLING
 from runner.engine.request import disabled_options
 from runner.plan.model import Arm
+from runner.record.events import EvidenceRead
 from runner.record.record import Record
 from runner.spec.invariants import RequestOptions
 
@@ -15,11 +16,13 @@ from runner.spec.invariants import RequestOptions
 def request_options(record: Record, _: RequestOptions) -> Iterator[Finding]:
     """Every body of an arm against the options that its engine says are without effect."""
     for arm in record.plan.arms:
-        yield _judge(record, arm)
+        for engine in record.of_arm(arm.id):
+            yield _judge(record, arm, engine.evidence)
+        if not record.of_arm(arm.id):
+            yield _judge(record, arm, None)
 
 
-def _judge(record: Record, arm: Arm) -> Finding:
-    evidence = next((one.evidence for one in record.of_arm(arm.id) if one.evidence is not None), None)
+def _judge(record: Record, arm: Arm, evidence: EvidenceRead | None) -> Finding:
     if evidence is None:
         return Finding(Judgement.INCONCLUSIVE, "no-evidence", subject=arm.label)
     feature = evidence.features.get(UNSUPPORTED_SAMPLING)

@@ -10,6 +10,7 @@ from runner.checks.finding import Judgement, Result
 from runner.checks.outcome import ranked_codes
 from runner.record.events import EvidenceRead
 from runner.record.record import EngineRun, Record
+from runner.report.table import code_meaning
 from runner.report.words import Words
 from runner.report.write import Reported
 
@@ -27,7 +28,7 @@ def terminal_summary(reported: Reported) -> str:
         lines += _check(result, words)
     simulated = " (simulated)" if record.started.simulated else ""
     codes = ranked_codes(record, reported.results)
-    lines.append(f"exit {int(codes[0])}: {words(f'exit.{int(codes[0])}')}{simulated}")
+    lines.append(f"exit {int(codes[0])}: {code_meaning(words, codes[0], reported.results)}{simulated}")
     others = [f"{int(one)} ({words(f'exit.{int(one)}')})" for one in codes[1:]]
     if others:
         lines.append(f"also applying: {', '.join(others)}")

@@ -6,6 +6,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from runner.checks.finding import Result
+from runner.checks.outcome import allowed_inconclusive
+from runner.exit_code import ExitCode
 from runner.record.record import Record
 from runner.report.markdown import escape
 from runner.report.numbers import Numbers
@@ -41,6 +43,10 @@ class Source:
     def __post_init__(self) -> None:
         object.__setattr__(self, "numbers", Numbers(self.words))
 
+    def meaning(self, code: ExitCode) -> str:
+        """An exit code in words."""
+        return code_meaning(self.words, code, self.results)
+
     def feature(self, name: str) -> str:
         """A side feature's name in words, safe in a cell."""
         key = f"feature.{name}"
@@ -49,6 +55,14 @@ class Source:
     def label(self, arm: str) -> str:
         """An arm's label, safe in a cell."""
         return escape(self.record.plan.arm(arm).label)
+
+
+def code_meaning(words: Words, code: ExitCode, results: Sequence[Result]) -> str:
+    """An exit code in words; 0 names the checks that could not be judged and were allowed to be so."""
+    allowed = allowed_inconclusive(results)
+    if code is ExitCode.HELD and allowed:
+        return words("exit.0-allowed", names=", ".join(allowed))
+    return words(f"exit.{int(code)}")
 
 
 TableFunction = Callable[[Source], list[Table]]

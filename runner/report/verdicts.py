@@ -34,7 +34,7 @@ def verdicts(source: Source, results: Sequence[Result]) -> Verdicts:
     codes = ranked_codes(source.record, results)
     others = ", ".join(f"{int(one)} ({words(f'exit.{int(one)}')})" for one in codes[1:])
     return Verdicts(
-        outcome=words("outcome", code=int(codes[0]), meaning=words(f"exit.{int(codes[0])}")),
+        outcome=words("outcome", code=int(codes[0]), meaning=source.meaning(codes[0])),
         also=words("also-applies", codes=others) if others else "",
         ended_early=words("ended-early") if source.record.finished is None else "",
         failures=[

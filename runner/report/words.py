@@ -341,6 +341,15 @@ _WORDS: Final[Mapping[str, tuple[str, str]]] = {
         "The speed-up is the ratio of throughputs, at concurrency 1 of mean latencies. "
         "Ranges are separated when the worst pair's ratio is above 1.",
     ),
+    "note-differs": (
+        "`{label}`이 기준과 다른 점: {names}.",
+        "`{label}` differs from the baseline by {names}.",
+    ),
+    "note-chance": (
+        "회차가 {base}개와 {other}개면, 같은 두 조건도 우연히 {chance:.0%}의 확률로 분리된다 (동시성 1 제외).",
+        "With {base} and {other} rounds, two equal conditions are separated by chance in {chance:.0%} of the cells "
+        "(concurrency 1 apart).",
+    ),
     "note-confounded": (
         "`{label}`은 교란된 비교다: {features}도 함께 달라졌다. 배속은 이들의 몫을 포함하며, 나눌 수 없다.",
         "The comparison of `{label}` is confounded: {features} changed along with it. "
@@ -399,6 +408,10 @@ _WORDS: Final[Mapping[str, tuple[str, str]]] = {
     # Verdict section
     "outcome": ("결론: 종료 코드 {code} — {meaning}", "Outcome: exit code {code} — {meaning}"),
     "exit.0": ("모든 invariant가 성립한다", "all invariants hold"),
+    "exit.0-allowed": (
+        "실패한 invariant가 없다. 판단할 수 없지만 spec이 허용한 것: {names}",
+        "no invariant failed; could not be judged, which the spec allows: {names}",
+    ),
     "exit.1": ("invariant가 실패했다", "an invariant failed"),
     "exit.3": ("엔진이 시작되지 않았다", "an engine did not start"),
     "exit.4": ("설정이 적용되지 않았다", "a setting is not in force"),

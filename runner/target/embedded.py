@@ -81,7 +81,7 @@ class EmbeddedTarget:
             **arm.env,
         }
         try:
-            child = Child(command, {**os.environ, "PYTHONUNBUFFERED": "1", **env}, log)
+            child = Child(command, {**os.environ, "PYTHONUNBUFFERED": "1", "PYTHONIOENCODING": "utf-8", **env}, log)
         except (OSError, ValueError) as error:
             raise TargetError(f"the embedded engine could not be started: {error}") from None
         return EmbeddedEngine(child, f"http://{_HOST}:{port}", env)

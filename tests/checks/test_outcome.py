@@ -91,3 +91,7 @@ def test_failed_requests_up_to_max_failed_leave_the_cell_complete(tmp_path: Path
 def test_a_journal_that_ends_early_is_incomplete(tmp_path: Path) -> None:
     cut = lambda journal: journal[: len(journal) // 2]  # noqa: E731
     assert code(tmp_path, cut) is ExitCode.INCOMPLETE
+
+
+def test_a_whole_journal_without_its_end_is_not_held(tmp_path: Path) -> None:
+    assert code(tmp_path, lambda journal: journal[:-1]) is ExitCode.INCOMPLETE

@@ -246,3 +246,26 @@ def test_several_conditions_are_rows_and_not_ever_wider_tables(tmp_path: Path) -
     assert table(text, "summary")[0] == ["Concurrency", "Condition", "Speed-up", "Ranges"]
     assert len(table(text, "summary")) == 1 + 4 * 3
     assert len(re.findall(r"\(`draft-counters`\)", text)) == 3
+
+
+def test_what_differs_and_how_few_the_rounds_are_stand_beside_the_speed_up(tmp_path: Path) -> None:
+    def more(spec: dict[str, Any]) -> None:
+        spec["conditions"]["on"].update({"env": {"X": "1"}, "request": {"max_tokens": 16}})
+
+    text = report(make_record(tmp_path, more))
+    assert "`on` differs from the baseline by `spec_method`, `spec_tokens`, `env X`, `request max_tokens`." in text
+    # Of the 6 orders of 2 + 2 equal rounds, 2 keep the two conditions apart.
+    assert "With 2 and 2 rounds, two equal conditions are separated by chance in 33% of the cells" in text
+
+
+def test_what_could_not_be_judged_did_not_hold(tmp_path: Path) -> None:
+    allowed: Edit = lambda spec: spec["invariants"].update({"one-engine-process": {"allow-inconclusive": True}})  # noqa: E731
+    record = make_record(tmp_path, allowed, change=without_series(metrics.PROCESS_START))
+    text = report(record)
+    assert "exit code 0 — no invariant failed; could not be judged, which the spec allows: one-engine-process" in text
+    assert "all invariants hold" not in text
+
+
+def test_an_arm_that_never_ran_confounds_nothing(tmp_path: Path) -> None:
+    only_off: Change = lambda journal: [e for e in journal if getattr(e, "arm", "off") == "off"]  # noqa: E731
+    assert "changed along with it" not in report(make_record(tmp_path, change=only_off))

@@ -1,9 +1,13 @@
 """`summary`: the speed-up per concurrency (article, top and 9-3)."""
 
+from math import comb
+
 from runner.analysis.cell import concurrencies
 from runner.analysis.comparison import Comparison, comparison
 from runner.analysis.confounding import confounders
 from runner.analysis.value import Absent
+from runner.plan.model import Arm
+from runner.report.markdown import code
 from runner.report.table import Source, Table, table
 
 
@@ -29,6 +33,9 @@ def summary(source: Source) -> list[Table]:
     columns = [words("concurrency"), *([words("condition")] if several else []), words("speedup"), words("separation")]
     notes = [words("note-summary")]
     for arm in others:
+        changed = differing(source.record.plan.arm(source.record.plan.baseline), arm)
+        notes.append(words("note-differs", label=source.label(arm.id), names=", ".join(map(code, changed)) or "–"))
+        notes += _chance(source, arm)
         found = [source.feature(one.feature) for one in confounders(source.record, arm)]
         if found:
             notes.append(words("note-confounded", label=source.label(arm.id), features=", ".join(found)))
@@ -48,3 +55,29 @@ def separation(source: Source, pair: Comparison) -> str:
     if not isinstance(highest, Absent) and highest < 1:
         return source.words("slower-separated")
     return source.words("not-separated")
+
+
+def differing(base: Arm, arm: Arm) -> list[str]:
+    """What the spec gives the two arms differently: arguments, environment variables, request fields."""
+    pairs = (("", base.wanted, arm.wanted), ("env ", base.env, arm.env), ("request ", base.request, arm.request))
+    return [
+        f"{kind}{name}"
+        for kind, one, two in pairs
+        for name in dict.fromkeys([*one, *two])
+        if (name in one, one.get(name)) != (name in two, two.get(name))
+    ]
+
+
+def _chance(source: Source, arm: Arm) -> list[str]:
+    """How often ranges of so few rounds do not overlap by chance: 2 of the (n + m choose n) orders of the rounds."""
+    counts = {
+        (len(pair.base.rounds), len(pair.other.rounds))
+        for level in concurrencies(source.record)
+        if level != 1
+        for pair in [comparison(source.record, arm.id, level)]
+    }
+    return [
+        source.words("note-chance", base=n, other=m, chance=2 / comb(n + m, n))
+        for n, m in sorted(counts)
+        if n > 1 and m > 1
+    ]
