@@ -1,5 +1,6 @@
 """Speculative decoding by its counters: drafts, acceptance, positions."""
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -20,11 +21,24 @@ class Drafting:
     @property
     def rate(self) -> Value:
         """Acceptance rate: accepted ÷ draft tokens. Absent when nothing was drafted, for 0 ÷ 0 is not 0."""
+        if self.contradiction is not None:
+            return self.contradiction
         return Absent("no-drafts") if self.draft_tokens == 0 else ratio(self.accepted, self.draft_tokens)
+
+    @property
+    def contradiction(self) -> Absent | None:
+        """Counters that cannot all be true (vLLM: a draft has a token at least, and no more is accepted than was
+        drafted); no figure is made of them."""
+        for less, more in ((self.accepted, self.draft_tokens), (self.drafts, self.draft_tokens)):
+            if not isinstance(less, Absent) and not isinstance(more, Absent) and less > more:
+                return Absent("counters-contradict")
+        return None
 
     @property
     def accepted_per_draft(self) -> Value:
         """Accepted ÷ drafts; the acceptance length of vLLM's log is one more."""
+        if self.contradiction is not None:
+            return self.contradiction
         return Absent("no-drafts") if self.drafts == 0 else ratio(self.accepted, self.drafts)
 
     @property
@@ -45,7 +59,8 @@ def drafting(rounds: Sequence[Round]) -> Drafting:
 def accepted_per_position(rounds: Sequence[Round]) -> dict[int, Value] | Absent:
     """Per draft position (0 first), how many drafts had it accepted, summed over rounds.
 
-    A position's counter counts every draft accepted at least that far: the values fall with the position.
+    A position's counter counts every draft accepted at least that far: the values fall with the position, from the
+    drafts on. Counters that rise contradict themselves, and none of them is shown.
     """
     positions = {
         int(value)
@@ -55,10 +70,15 @@ def accepted_per_position(rounds: Sequence[Round]) -> dict[int, Value] | Absent:
     }
     if not positions:
         return Absent("series-absent", {"name": metrics.SPEC_ACCEPTED_PER_POS})
-    return {
+    counts = {
         position: _sum(rounds, metrics.SPEC_ACCEPTED_PER_POS, **{metrics.POSITION_LABEL: str(position)})
         for position in sorted(positions)
     }
+    falling = [_sum(rounds, metrics.SPEC_DRAFTS), *counts.values()]
+    for before, after in itertools.pairwise(falling):
+        if not isinstance(before, Absent) and not isinstance(after, Absent) and after > before:
+            return dict.fromkeys(counts, Absent("counters-contradict"))
+    return counts
 
 
 def tokens_per_decode_step(rounds: Sequence[Round]) -> Value:

@@ -40,13 +40,34 @@ def server_mean_latency(round_: Round, phase: PlannedPhase) -> Value:
 
     The window is from scrape to scrape: it holds the warm-up request where the phase counts it, and any foreign
     request that fell into it. Absent where requests failed and the engine may have finished some of them: a
-    histogram cannot leave them out.
+    histogram cannot leave them out. Absent, too, where it contradicts what the client saw of the same requests.
     """
     count = counter_delta(round_, metrics.E2E_COUNT)
     ok, sent = window_requests(round_, warm_up_counted=phase.warm_up_counted)
     if ok < sent and count != ok:
         return Absent("failed-in-window")
-    return ratio(counter_delta(round_, metrics.E2E_SUM), count)
+    found = ratio(counter_delta(round_, metrics.E2E_SUM), count)
+    client = _client_mean(round_, phase)
+    if not isinstance(found, Absent) and client is not None and not _PLAUSIBLE[0] <= found / client <= _PLAUSIBLE[1]:
+        return Absent("latency-contradicts", {"server": found, "client": client})
+    return found
+
+
+_PLAUSIBLE = (0.5, 1.25)
+"""Bounds of the server's mean latency ÷ the client's over the same requests. The client's holds the server's and the
+way, so that far more is impossible; half of it or less is a client, or a counter, that cannot be believed. The finer
+comparison is the cross-check table's."""
+
+
+def _client_mean(round_: Round, phase: PlannedPhase) -> float | None:
+    """The client's mean over the ok requests of the counters' window, in seconds."""
+    roles = ("excluded", "measured", *(("warm-up",) if phase.warm_up_counted else ()))
+    times = [
+        (request.last_byte_ns - request.sent_ns) / 1e9
+        for request in round_.of_role(*roles)
+        if request.verdict == "ok" and request.last_byte_ns is not None and request.sent_ns is not None
+    ]
+    return fmean(times) if times and sum(times) > 0 else None
 
 
 def mean_latency(round_: Round, phase: PlannedPhase) -> Value:

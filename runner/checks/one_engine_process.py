@@ -31,6 +31,8 @@ def _judge(engine: EngineRun, label: str) -> Finding:
         return Finding(Judgement.INCONCLUSIVE, "not-measured", subject=label)
     starts = {scrape.total(metrics.PROCESS_START) for scrape in scrapes}
     identities = {name for round_ in engine.rounds for name in round_.engines}
+    if engine.ready is not None:
+        identities.add(engine.ready.engine)
     if len(starts - {None}) > 1 or len(identities) > 1:
         return Finding(Judgement.FAIL, "engine-restarted", {"starts": len(starts - {None})}, label)
     fallen = any(

@@ -1,4 +1,4 @@
-"""Standard output whose reader may go away: `run SPEC | head -1`."""
+"""Output that may not be written: its reader went away (`run SPEC | head -1`), or the device is full."""
 
 import contextlib
 import os
@@ -12,8 +12,8 @@ def silence_stdout() -> None:
 
 
 def say(*lines: str) -> None:
-    """Print lines; the exit code of a run must not depend on whether somebody still reads."""
+    """Print lines; the exit code of a run must not depend on whether it can be read."""
     try:
         print("\n".join(lines), flush=True)
-    except BrokenPipeError:
+    except (OSError, ValueError):
         silence_stdout()

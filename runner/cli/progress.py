@@ -1,5 +1,6 @@
 """Progress for people: one moving line on a terminal, plain lines elsewhere. It only listens."""
 
+import contextlib
 import sys
 import time
 from typing import TextIO
@@ -76,11 +77,14 @@ class Progress:
         return f"{label} #{event.replicate}" if self._plan.replicates > 1 else label
 
     def _moving(self, text: str) -> None:
-        self._stream.write(f"\r\x1b[K{text}")
-        self._stream.flush()
+        self._write(f"\r\x1b[K{text}")
         self._open = True
 
     def _line(self, text: str) -> None:
-        self._stream.write(("\r\x1b[K" if self._open else "") + text + "\n")
-        self._stream.flush()
+        self._write(("\r\x1b[K" if self._open else "") + text + "\n")
         self._open = False
+
+    def _write(self, text: str) -> None:
+        with contextlib.suppress(OSError, ValueError):  # a measurement does not end because nobody can watch it
+            self._stream.write(text)
+            self._stream.flush()

@@ -44,8 +44,7 @@ async def prove(context: Context, place: Place, arm: Arm, engine: RunningEngine,
         watch.answered([judged])
         after = await watch.idle(client)
         context.keep_scrape(after.scrape, place.folder, "proof-after.prom")
-    output = judged.reply.text if judged.reply is not None else ""
-    event = _judge_counters(place.launch, log, before, after, prompt_text, output)
+    event = _judge_counters(place.launch, log, before, after, prompt_text, judged)
     context.emit(event)
     ignored = [event.detail] if event.verdict == "ignored" else []
     return Proved(ignored, duration_s(judged) if judged.verdict is Verdict.OK else None)
@@ -121,7 +120,7 @@ async def _whole_request(context: Context, place: Place, arm: Arm, engine: Runni
 
 
 def _judge_counters(
-    launch: Launch, log: LogEvidence, before: Scrape, after: Idle, prompt: str, output: str
+    launch: Launch, log: LogEvidence, before: Scrape, after: Idle, prompt: str, judged: Judged
 ) -> CountersProved:
     def event(state: str, must_move: bool | None, verdict: str, detail: str) -> CountersProved:
         return CountersProved(
@@ -139,13 +138,15 @@ def _judge_counters(
     moved: drafting.CountersMoved | None = None
     if before.exposition is None or after.scrape.exposition is None:
         return event("absent", None, "unknown", f"no metrics: {before.error or after.scrape.error}")
+    if judged.reply is None or judged.verdict is not Verdict.OK:
+        return event("unknown", None, "unknown", f"the request itself failed: {judged.verdict}: {judged.detail}")
     moved = drafting.speculation_counters(before.exposition, after.scrape.exposition)
     if log.speculative is None:
         if moved.state == "moved" and log.speculative_off:
             return event(moved.state, False, "ignored", f"speculation is off, yet it drafted: {moved.detail}")
         unknown = not log.speculative_off and moved.state != "absent"
         return event(moved.state, False, "unknown" if unknown else "in-force", moved.detail)
-    must = drafting.certainly_drafts(log.speculative.method or "", [(prompt, output)])
+    must = drafting.certainly_drafts(log.speculative.method or "", [(prompt, judged.reply.text)])
     if moved.state == "moved":
         return event(moved.state, must, "in-force", moved.detail)
     if moved.state == "flat" and must and after.reason is None:

@@ -8,6 +8,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 
+from runner.engine.verdict import Verdict
+
 
 class _Event(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -196,7 +198,7 @@ class RequestDone(OfRound):
     first_token_ns: int | None
     last_byte_ns: int | None
     ended_ns: int | None
-    verdict: str
+    verdict: Verdict
     detail: str
     status: int | None
     finish_reason: str | None

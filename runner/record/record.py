@@ -156,6 +156,13 @@ class _Builder:
             case events.RunFinished():
                 record.finished = event
 
+    def _known(self, event: events.RequestDone) -> None:
+        """A request names its body and its output by ids that stand in the journal before it."""
+        if event.body_id not in self.record.bodies:
+            raise JournalError(f"a request names the body {event.body_id}, which the journal does not hold")
+        if event.output_id is not None and event.output_id not in self.record.outputs:
+            raise JournalError(f"a request names the output {event.output_id}, which the journal does not hold")
+
     def _engine(self, event: events.OfLaunch) -> EngineRun:
         for engine in reversed(self.record.engines):
             if (engine.arm, engine.replicate) == (event.arm, event.replicate):
@@ -182,6 +189,7 @@ class _Builder:
             case events.Sampled():
                 round_.samples.append(event)
             case events.RequestDone():
+                self._known(event)
                 round_.requests.append(event)
             case events.RoundFinished():
                 round_.finished = event

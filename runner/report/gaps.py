@@ -20,9 +20,16 @@ def computed_gaps(source: Source, empty_tables: list[str]) -> list[str]:
     for arm in plan.others:
         features = [source.feature(one.feature) for one in confounders(record, arm)]
         if features:
-            gaps.append(words("gap-confounded", label=source.label(arm.id), features=", ".join(features)))
+            gaps.append(words("gap-confounded", label=source.named(arm.id), features=", ".join(features)))
     if not any(phase.stream for phase in plan.phases):
         gaps.append(words("gap-ttft"))
+    if plan.others and plan.invariants.same_output is None:
+        gaps.append(words("gap-outputs"))
+    gaps += [
+        words("gap-concurrency", level=level, requests=phase.requests)
+        for phase, level in plan.grid
+        if level > phase.requests
+    ]
     if len(plan.sent_prompts) == 1:
         gaps.append(words("gap-one-prompt"))
     if plan.replicates == 1:
@@ -35,6 +42,6 @@ def computed_gaps(source: Source, empty_tables: list[str]) -> list[str]:
         found = knee(record, arm.id)
         if isinstance(found, Absent):
             why = words(found.reason, **found.figures)
-            gaps.append(words("gap-knee", label=source.label(arm.id), why=escape(why)))
+            gaps.append(words("gap-knee", label=source.named(arm.id), why=escape(why)))
     gaps += [words("gap-table", table=name) for name in empty_tables]
     return gaps

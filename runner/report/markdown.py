@@ -5,25 +5,31 @@ from collections.abc import Sequence
 
 from tabulate import tabulate
 
-_SPECIAL = re.compile(r"([\\`*\[\]|~])")
+_SPECIAL = re.compile(r"([\\`*\[\]~]|(?<![^\W_])_|_(?![^\W_]))")
+_BORDER = re.compile(r"(?<!\\)\|")
 _ENTITIES = {"&": "&amp;", "<": "&lt;", ">": "&gt;"}
 
 
 def escape(text: str) -> str:
-    """Text that stays text inside a table cell or a list item: no HTML, no table border, no line break."""
+    """Text that stays text in a line of Markdown: no HTML, no emphasis, no line break.
+
+    `render_table` sees to the borders of its cells.
+    """
     safe = "".join(_ENTITIES.get(char, char) for char in text)
     return " ".join(_SPECIAL.sub(r"\\\1", safe).split())
 
 
 def code(text: str) -> str:
-    """Text as inline code, which may stand in a table cell."""
+    """Text as inline code."""
     flat = " ".join(text.split())
     longest = max((len(run) for run in re.findall(r"`+", flat)), default=0)
     fence = "`" * (longest + 1)
     pad = " " if flat.startswith("`") or flat.endswith("`") or not flat else ""
-    return f"{fence}{pad}{flat}{pad}{fence}".replace("|", r"\|")
+    return f"{fence}{pad}{flat}{pad}{fence}"
 
 
 def render_table(columns: Sequence[str], aligns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """A GitHub table; cells are Markdown already."""
-    return tabulate(rows, headers=list(columns), tablefmt="pipe", colalign=list(aligns), disable_numparse=True)
+    """A GitHub table; cells are Markdown already, but for the `|` in them, which in a table alone needs a backslash."""
+    safe = [[_BORDER.sub(r"\|", cell) for cell in row] for row in rows]
+    heads = [_BORDER.sub(r"\|", column) for column in columns]
+    return tabulate(safe, headers=heads, tablefmt="pipe", colalign=list(aligns), disable_numparse=True)

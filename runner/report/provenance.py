@@ -25,7 +25,7 @@ def provenance(source: Source) -> list[tuple[str, str]]:
         (words("p.order"), _order(source)),
     ]
     for engine in record.engines:
-        about = {"label": source.label(engine.arm), "replicate": engine.replicate}
+        about = {"label": source.named(engine.arm), "replicate": engine.replicate}
         if engine.launched is not None:
             facts.append((words("p.command", **about), code(shlex.join(engine.launched.command))))
             if engine.launched.env:

@@ -9,7 +9,7 @@ from runner.checks.finding import Result
 from runner.checks.outcome import allowed_inconclusive
 from runner.exit_code import ExitCode
 from runner.record.record import Record
-from runner.report.markdown import escape
+from runner.report.markdown import code, escape
 from runner.report.numbers import Numbers
 from runner.report.words import Words
 
@@ -51,6 +51,10 @@ class Source:
         """A side feature's name in words, safe in a cell."""
         key = f"feature.{name}"
         return self.words(key) if self.words.has(key) else escape(name)
+
+    def named(self, arm: str) -> str:
+        """An arm's label as inline code, for a sentence."""
+        return code(self.record.plan.arm(arm).label)
 
     def label(self, arm: str) -> str:
         """An arm's label, safe in a cell."""

@@ -39,7 +39,7 @@ def verdicts(source: Source, results: Sequence[Result]) -> Verdicts:
         ended_early=words("ended-early") if source.record.finished is None else "",
         failures=[
             (
-                words("engine-failed", label=source.label(one.arm), reason=escape(one.failed.reason)),
+                words("engine-failed", label=source.named(one.arm), reason=escape(one.failed.reason)),
                 [code(line) for line in one.failed.words],
             )
             for one in source.record.engines
@@ -47,7 +47,7 @@ def verdicts(source: Source, results: Sequence[Result]) -> Verdicts:
         ],
         wanted_found=[
             (
-                words("wanted-found", label=source.label(one.arm)),
+                words("wanted-found", label=source.named(one.arm)),
                 _wanted_found(source, one.evidence.arguments),
             )
             for one in source.record.engines
@@ -72,7 +72,7 @@ def _confounded(source: Source) -> list[str]:
     for arm in source.record.plan.others:
         names = [source.feature(one.feature) for one in confounders(source.record, arm)]
         if names:
-            lines.append(source.words("note-confounded", label=source.label(arm.id), features=", ".join(names)))
+            lines.append(source.words("note-confounded", label=source.named(arm.id), features=", ".join(names)))
     return lines
 
 

@@ -191,6 +191,15 @@ _WORDS: Final[Mapping[str, tuple[str, str]]] = {
         "{sent}건 중 {failed}건이 실패해, Δcount는 성공한 수와 보낸 수 사이라는 것만 알 수 있다",
         "{failed} of {sent} requests failed: Δcount is only known to lie between those that were ok and those sent",
     ),
+    "counters-contradict": ("카운터가 서로 모순됨", "the counters contradict each other"),
+    "latency-contradicts": (
+        "엔진의 평균 지연 {server:.3f}초가 client가 잰 {client:.3f}초와 모순됨",
+        "the engine's mean latency of {server:.3f} s contradicts the client's {client:.3f} s",
+    ),
+    "surplus-tolerated": (
+        "{surplus:g}건이 더 처리됐다 (보낸 것 {sent}건, 허용 {allowed}): 오염됐으나 spec이 허용한다",
+        "{surplus:g} more finished than the {sent} sent: contaminated, which the spec tolerates up to {allowed}",
+    ),
     "failed-in-window": ("실패한 요청이 histogram에 섞임", "failed requests are in the histogram"),
     "limit-exceeded": (
         "상한 {limit}을 넘는 {running:g}건이 실행된다",
@@ -342,8 +351,8 @@ _WORDS: Final[Mapping[str, tuple[str, str]]] = {
         "Ranges are separated when the worst pair's ratio is above 1.",
     ),
     "note-differs": (
-        "`{label}`이 기준과 다른 점: {names}.",
-        "`{label}` differs from the baseline by {names}.",
+        "{label}이 기준과 다른 점: {names}.",
+        "{label} differs from the baseline by {names}.",
     ),
     "note-chance": (
         "회차가 {base}개와 {other}개면, 같은 두 조건도 우연히 {chance:.0%}의 확률로 분리된다 (동시성 1 제외).",
@@ -351,8 +360,8 @@ _WORDS: Final[Mapping[str, tuple[str, str]]] = {
         "(concurrency 1 apart).",
     ),
     "note-confounded": (
-        "`{label}`은 교란된 비교다: {features}도 함께 달라졌다. 배속은 이들의 몫을 포함하며, 나눌 수 없다.",
-        "The comparison of `{label}` is confounded: {features} changed along with it. "
+        "{label}은 교란된 비교다: {features}도 함께 달라졌다. 배속은 이들의 몫을 포함하며, 나눌 수 없다.",
+        "The comparison of {label} is confounded: {features} changed along with it. "
         "The speed-up includes their doing, and this run cannot tell how much.",
     ),
     "note-excluded": (
@@ -377,6 +386,10 @@ _WORDS: Final[Mapping[str, tuple[str, str]]] = {
     ),
     "same-kind": ("같다", "the same kind of request"),
     "other-kind": ("다르다", "another kind of request"),
+    "note-tolerated": (
+        "‡ {cell}: 실패한 요청 {failed}건을 spec이 허용했다. 걸린 시간은 처리량에 들어 있다.",
+        "‡ {cell}: {failed} requests failed, which the spec tolerates; the time they took is in the throughput.",
+    ),
     "note-failed": ("‡ {cell}: {detail}.", "‡ {cell}: {detail}."),
     "note-absent-drafts": (
         "speculative decoding이 꺼진 엔진은 draft 카운터를 노출하지 않는다. 없는 것은 0이 아니다.",
@@ -396,14 +409,14 @@ _WORDS: Final[Mapping[str, tuple[str, str]]] = {
         "Sampled every {low:g} to {high:g} s.",
     ),
     "note-knee": (
-        "`{label}`의 포화점은 동시성 {knee}이다: {beyond}에서는 처리량이 {gain} 변한다.",
-        "The knee of `{label}` is at concurrency {knee}: at {beyond} throughput changes by {gain}.",
+        "{label}의 포화점은 동시성 {knee}이다: {beyond}에서는 처리량이 {gain} 변한다.",
+        "The knee of {label} is at concurrency {knee}: at {beyond} throughput changes by {gain}.",
     ),
-    "note-no-knee": ("`{label}`의 포화점: {why}.", "The knee of `{label}`: {why}."),
-    "note-quote": ("`{label}` {feature}: {quote}", "`{label}` {feature}: {quote}"),
+    "note-no-knee": ("{label}의 포화점: {why}.", "The knee of {label}: {why}."),
+    "note-quote": ("{label} {feature}: {quote}", "{label} {feature}: {quote}"),
     "note-drafts-window": (
-        "`{label}`, 동시성 {concurrency}의 회차 구간.",
-        "`{label}`, over the rounds at concurrency {concurrency}.",
+        "{label}, 동시성 {concurrency}의 회차 구간.",
+        "{label}, over the rounds at concurrency {concurrency}.",
     ),
     # Verdict section
     "outcome": ("결론: 종료 코드 {code} — {meaning}", "Outcome: exit code {code} — {meaning}"),
@@ -424,10 +437,10 @@ _WORDS: Final[Mapping[str, tuple[str, str]]] = {
         "기록이 도중에 끝난다. runner가 강제로 끝났거나 아직 돌고 있다.",
         "The record ended early: the runner was killed, or is still running.",
     ),
-    "engine-failed": ("`{label}`: {reason}", "`{label}`: {reason}"),
+    "engine-failed": ("{label}: {reason}", "{label}: {reason}"),
     "also-applies": ("함께 해당하는 코드: {codes}", "Also applying: {codes}"),
     # Wanted/found
-    "wanted-found": ("원한 것과 찾은 것: `{label}`", "Wanted and found: `{label}`"),
+    "wanted-found": ("원한 것과 찾은 것: {label}", "Wanted and found: {label}"),
     "argument": ("인자", "Argument"),
     "wanted": ("원한 값", "Wanted"),
     "parsed": ("파싱된 값", "Parsed"),
@@ -457,11 +470,19 @@ _WORDS: Final[Mapping[str, tuple[str, str]]] = {
         "conditions ran in one order only: drift over time and the condition's effect are mixed",
     ),
     "gap-confounded": (
-        "`{label}`의 배속에서 {features}의 몫: 이를 나눌 대조 조건이 없다",
-        "the share of {features} in the speed-up of `{label}`: there is no control condition that tells",
+        "{label}의 배속에서 {features}의 몫: 이를 나눌 대조 조건이 없다",
+        "the share of {features} in the speed-up of {label}: there is no control condition that tells",
     ),
     "gap-gpu": ("GPU 사용률과 memory: 표본이 없다", "GPU utilization and memory: not sampled"),
-    "gap-knee": ("`{label}`의 포화점: {why}", "the knee of `{label}`: {why}"),
+    "gap-knee": ("{label}의 포화점: {why}", "the knee of {label}: {why}"),
+    "gap-outputs": (
+        "조건 사이의 출력 동일성: `same-output`을 요구하지 않았다",
+        "whether the conditions gave the same output: `same-output` was not asked for",
+    ),
+    "gap-concurrency": (
+        "동시성 {level}: 회차당 요청이 {requests}건뿐이라 그만큼만 동시에 실행된다",
+        "concurrency {level}: a round has only {requests} requests, and no more were ever in flight",
+    ),
     "gap-table": ("표 `{table}`: 해당하는 자료가 없다", "table `{table}`: there is nothing to put into it"),
     "gap-cell": ("{label} C={level}: {why}", "{label} C={level}: {why}"),
     "gap-simulated": (
@@ -478,9 +499,9 @@ _WORDS: Final[Mapping[str, tuple[str, str]]] = {
     "p.engine": ("엔진", "engine"),
     "p.host": ("client host", "client host"),
     "p.order": ("조건 순서", "order of conditions"),
-    "p.command": ("`{label}` #{replicate} 명령", "`{label}` #{replicate} command"),
-    "p.identity": ("`{label}` #{replicate} 프로세스", "`{label}` #{replicate} process"),
-    "p.environment": ("`{label}` #{replicate} 환경 변수", "`{label}` #{replicate} environment"),
+    "p.command": ("{label} #{replicate} 명령", "{label} #{replicate} command"),
+    "p.identity": ("{label} #{replicate} 프로세스", "{label} #{replicate} process"),
+    "p.environment": ("{label} #{replicate} 환경 변수", "{label} #{replicate} environment"),
     "p.body": ("요청 본문 `{id}` ({prompt})", "request body `{id}` ({prompt})"),
     "p.simulated": ("simulated", "simulated"),
     "yes": ("예", "yes"),

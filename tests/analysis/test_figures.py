@@ -102,7 +102,9 @@ def test_the_surplus_of_a_round(tmp_path: Path, by: float, found: float) -> None
         series = {k: v + by * k.startswith(metrics.E2E_COUNT) for k, v in (event.series or {}).items()}
         return event.model_copy(update={"series": series})
 
-    where = lambda e: (e.arm, e.concurrency, e.round, e.moment) == ("on", 4, 2, "after")  # noqa: E731
+    def where(e: Any) -> Any:
+        return (e.arm, e.concurrency, e.round, e.moment) == ("on", 4, 2, "after")
+
     one = cell(make_record(tmp_path, change=edit_events(events.Scraped, moved, where)), "on", 4)
     assert [surplus(round_, one.phase) for round_ in one.rounds] == [0.0, found]
     assert [round_.number for round_ in one.contaminated] == ([2] if found > 0 else [])

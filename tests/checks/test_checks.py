@@ -328,7 +328,9 @@ def test_what_was_only_parsed_is_named(tmp_path: Path) -> None:
 
 
 def test_a_round_never_started_is_missing(tmp_path: Path) -> None:
-    gone = lambda journal: [e for e in journal if not (isinstance(e, events.OfRound) and of_cell("on", 16, 2)(e))]  # noqa: E731
+    def gone(journal: Any) -> Any:
+        return [e for e in journal if not (isinstance(e, events.OfRound) and of_cell("on", 16, 2)(e))]
+
     assert judged(make_record(tmp_path, change=gone), "speedup") == ("inconclusive", {"rounds-missing"})
 
 
@@ -363,3 +365,22 @@ def test_a_queue_beside_free_slots_is_not_the_limits_doing(tmp_path: Path) -> No
         events.Sampled, updated(running=32.0, waiting=0.0), lambda e: e.arm == "on" and e.concurrency == 32
     )
     assert judged(make_record(tmp_path, change=beyond), "queue-only-above") == ("fail", {"limit-exceeded"})
+
+
+def test_a_restart_before_the_first_round_is_a_restart(tmp_path: Path) -> None:
+    restarted = edit_events(events.EngineReady, updated(engine="pid 0"), is_on)
+    assert judged(make_record(tmp_path, change=restarted), "one-engine-process") == ("fail", {"engine-restarted"})
+
+
+def test_tolerated_foreign_traffic_is_not_said_to_agree(tmp_path: Path) -> None:
+    record = make_record(tmp_path, with_invariant("request-count", {"max-surplus": 4}), change=CONTAMINATED)
+    assert judged(record, "request-count") == ("pass", {"counts-agree", "surplus-tolerated"})
+
+
+def test_the_second_replicates_disabled_options_count(tmp_path: Path) -> None:
+    def asks(spec: dict[str, Any]) -> None:
+        replicated(spec)
+        spec["request"]["min_p"] = 0.1
+
+    free = edit_events(EVIDENCE, features(unsupported_sampling=[]), lambda e: e.replicate == 1)
+    assert judged(make_record(tmp_path, asks, change=free), "request-options") == ("fail", {"options-disabled"})

@@ -2,6 +2,7 @@
 
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 from journals import Change, edit_events, make_record, without_series
 
@@ -52,19 +53,28 @@ def test_an_engine_that_dies_under_load_is_incomplete_and_not_a_failed_start(tmp
 
 
 def test_the_first_of_the_precedence_wins(tmp_path: Path) -> None:
-    steps: list[tuple[ExitCode, events.Event | Change]] = [
+    steps: list[tuple[ExitCode, events.Event]] = [
         (ExitCode.INTERNAL, BROKEN),
         (ExitCode.INTERRUPTED, INTERRUPTED),
         (ExitCode.ENGINE_DID_NOT_START, FAILED),
         (ExitCode.NOT_IN_FORCE, REFUSED),
     ]
     for (first, event), (_, weaker) in pairwise(steps):
-        assert code(tmp_path, before_the_end(event, weaker)) is first  # type: ignore[arg-type]
-    both = lambda journal: list(UNKNOWN(list(OTHER_COUNT(journal))))  # noqa: E731
+        assert code(tmp_path, before_the_end(event, weaker)) is first
+
+    def both(journal: Any) -> Any:
+        return list(UNKNOWN(list(OTHER_COUNT(journal))))
+
     assert code(tmp_path, both) is ExitCode.INVARIANT_FAILED
-    incomplete = lambda journal: list(ONE_FAILED(list(OTHER_COUNT(journal))))  # noqa: E731
+
+    def incomplete(journal: Any) -> Any:
+        return list(ONE_FAILED(list(OTHER_COUNT(journal))))
+
     assert code(tmp_path, incomplete) is ExitCode.INCOMPLETE
-    refused = lambda journal: before_the_end(REFUSED)(list(ONE_FAILED(journal)))  # noqa: E731
+
+    def refused(journal: Any) -> Any:
+        return before_the_end(REFUSED)(list(ONE_FAILED(journal)))
+
     assert code(tmp_path, refused) is ExitCode.NOT_IN_FORCE
 
 
@@ -74,22 +84,31 @@ def test_precedence_ranks_every_code_of_a_finished_run() -> None:
 
 
 def test_an_inconclusive_invariant_is_allowed_only_where_the_spec_says_so(tmp_path: Path) -> None:
-    allowed = lambda spec: spec["invariants"].update({"one-engine-process": {"allow-inconclusive": True}})  # noqa: E731
+    def allowed(spec: Any) -> Any:
+        return spec["invariants"].update({"one-engine-process": {"allow-inconclusive": True}})
+
     record = make_record(tmp_path, allowed, change=UNKNOWN)
     assert outcome(record, run_checks(record)) is ExitCode.HELD
 
 
 def test_failed_requests_up_to_max_failed_leave_the_cell_complete(tmp_path: Path) -> None:
-    allowed = lambda spec: spec.update({"limits": {"max-failed": 2}})  # noqa: E731
+    def allowed(spec: Any) -> Any:
+        return spec.update({"limits": {"max-failed": 2}})
+
     record = make_record(tmp_path, allowed, change=ONE_FAILED)
     assert outcome(record, run_checks(record)) is ExitCode.HELD
-    allowed = lambda spec: spec.update({"limits": {"max-failed": 1}})  # noqa: E731
+
+    def allowed(spec: Any) -> Any:
+        return spec.update({"limits": {"max-failed": 1}})
+
     record = make_record(tmp_path, allowed, change=ONE_FAILED)
     assert outcome(record, run_checks(record)) is ExitCode.INCOMPLETE
 
 
 def test_a_journal_that_ends_early_is_incomplete(tmp_path: Path) -> None:
-    cut = lambda journal: journal[: len(journal) // 2]  # noqa: E731
+    def cut(journal: Any) -> Any:
+        return journal[: len(journal) // 2]
+
     assert code(tmp_path, cut) is ExitCode.INCOMPLETE
 
 

@@ -1,6 +1,7 @@
 """The journal: every event survives the way to the disk and back, and damage is named by its line."""
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,8 @@ from runner.record import events
 from runner.record.directory import JOURNAL, PLAN, write_whole
 from runner.record.journal import JournalError, JournalWriter, read_journal
 from runner.record.record import build_record, read_record
+
+Damage = Callable[[list[bytes]], list[bytes]]
 
 
 def written(folder: Path) -> tuple[Path, list[events.Event]]:
@@ -61,10 +64,10 @@ def test_a_last_line_cut_by_a_crash_is_passed_over(tmp_path: Path) -> None:
     ],
     ids=["unknown", "bytes", "gap", "order", "shape"],
 )
-def test_damage_is_named_by_its_line(tmp_path: Path, damage: object, words: str) -> None:
+def test_damage_is_named_by_its_line(tmp_path: Path, damage: Damage, words: str) -> None:
     path, _ = written(tmp_path)
     lines = path.read_bytes().splitlines()
-    path.write_bytes(b"\n".join(damage(lines)) + b"\n")  # type: ignore[operator]
+    path.write_bytes(b"\n".join(damage(lines)) + b"\n")
     with pytest.raises(JournalError, match=words):
         list(read_journal(path))
 
@@ -122,3 +125,27 @@ def test_probes_and_the_proof_are_no_measurements(tmp_path: Path) -> None:
         journal.insert(place, model.model_copy(update={"role": role, "phase": "start", "concurrency": 1, "round": 0}))
     record = build_record(plan, journal)
     assert {round_.phase for round_ in record.all_rounds()} == {"sequential", "load"}
+
+
+@pytest.mark.parametrize(
+    ("fields", "words"),
+    [
+        ({"body_id": "zzz"}, "names the body zzz, which the journal does not hold"),
+        ({"output_id": "zzz"}, "names the output zzz, which the journal does not hold"),
+    ],
+)
+def test_a_request_names_what_the_journal_holds(tmp_path: Path, fields: dict[str, str], words: str) -> None:
+    plan = make_plan(tmp_path)
+    journal = [
+        event.model_copy(update=fields) if isinstance(event, events.RequestDone) else event
+        for event in make_events(plan)
+    ]
+    with pytest.raises(JournalError, match=words):
+        build_record(plan, journal)
+
+
+def test_a_verdict_that_does_not_exist_is_damage(tmp_path: Path) -> None:
+    path, _ = written(tmp_path)
+    path.write_text(path.read_text().replace('"verdict":"ok"', '"verdict":"nice"', 1))
+    with pytest.raises(JournalError, match="not an event"):
+        list(read_journal(path))

@@ -7,14 +7,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from journals import Change, Edit, edit_events, make_record, without_series
+from journals import Change, edit_events, make_record, without_series
 from markdown_it import MarkdownIt
 
 from runner.checks import run_checks
 from runner.engine import metrics
 from runner.record import events
 from runner.record.record import Record
-from runner.report.markdown import code, escape
+from runner.report.markdown import code, escape, render_table
 from runner.report.render import render_report
 from runner.report.result import render_result
 from runner.report.table import ORDER, TABLES, load_tables
@@ -99,7 +99,9 @@ def test_a_contaminated_round_keeps_its_row_and_is_marked(tmp_path: Path) -> Non
         series = {key: v + by.get(key.partition("{")[0], 0) for key, v in (event.series or {}).items()}
         return event.model_copy(update={"series": series})
 
-    where = lambda e: (e.arm, e.concurrency, e.round, e.moment) == ("on", 4, 2, "after")  # noqa: E731
+    def where(e: Any) -> Any:
+        return (e.arm, e.concurrency, e.round, e.moment) == ("on", 4, 2, "after")
+
     text = report(make_record(tmp_path, change=edit_events(events.Scraped, four_more, where)))
     assert ["on C=4 round 2 ※", "69", "65.000", "2,760", "2,346", "85.0%"] in table(text, "round-counts")
     assert "※ on C=4 round 2: 4 more requests finished than were sent." in text
@@ -129,7 +131,10 @@ def test_noise_is_not_separated_and_one_round_is_no_range(tmp_path: Path) -> Non
         lambda e: (e.arm, e.concurrency, e.round, e.index) == ("on", 4, 2, 64),
     )
     assert table(report(make_record(tmp_path, change=slow)), "summary")[2][2] == "not separated"
-    once: Edit = lambda spec: spec["phases"]["load"].update({"rounds": 1})  # noqa: E731
+
+    def once(spec: Any) -> Any:
+        return spec["phases"]["load"].update({"rounds": 1})
+
     assert table(report(make_record(tmp_path, once)), "summary")[2][2] == "one sample, cannot be judged"
 
 
@@ -163,9 +168,10 @@ def differences(one: Any, two: Any, path: tuple[Any, ...]) -> list[tuple[tuple[A
 
 
 def hostile(spec: dict[str, Any]) -> None:
+    spec["phases"]["a | `b` <i>c</i>"] = spec["phases"].pop("load")
     spec["title"] = HOSTILE.replace("\n", " ")
     spec["prompts"]["p"] = {"character": HOSTILE, "messages": [{"role": "user", "content": HOSTILE}]}
-    spec["conditions"]["on"]["label"] = "on | <b>`x`</b> *y* ~1~"
+    spec["conditions"]["on"]["label"] = "on | <b>`x`</b> *y* ~1~ __z__"
     spec["request"]["user"] = HOSTILE
     spec["notes"] = {"request": {"temperature": HOSTILE}, "not-checked": [HOSTILE]}
 
@@ -177,7 +183,10 @@ def test_hostile_text_leaves_the_markdown_whole(tmp_path: Path, language: str) -
     different = edit_events(
         events.RequestDone, lambda e: e.model_copy(update={"output_id": "other"}), lambda e: e.index == 5
     )
-    change: Change = lambda journal: [journal[0], other, *different(journal[1:-1]), failed, journal[-1]]  # noqa: E731
+
+    def change(journal: Any) -> Any:
+        return [journal[0], other, *different(journal[1:-1]), failed, journal[-1]]
+
     text = report(make_record(tmp_path, hostile, change=change), language)
     parser = MarkdownIt("commonmark", {"html": True}).enable("table").enable("strikethrough")
     tokens = parser.parse(text)
@@ -195,13 +204,12 @@ def test_hostile_text_leaves_the_markdown_whole(tmp_path: Path, language: str) -
 
 
 @pytest.mark.parametrize("text", ["", " ", "`", "``a`", "a|b", "a\nb", "plain"])
-def test_code_keeps_its_text(text: str) -> None:
-    [paragraph] = [
-        token
-        for token in MarkdownIt().enable("table").parse(f"| x |\n|---|\n| {code(text)} |")
-        if token.type == "inline"
-    ][1:]
-    assert [child.content.strip() for child in paragraph.children or []] == [" ".join(text.split())]
+def test_code_keeps_its_text_in_a_table_and_in_a_sentence(text: str) -> None:
+    cells = MarkdownIt().enable("table").parse(render_table(["x"], ["left"], [[code(text)]]))
+    sentences = MarkdownIt().parse(f"- {code(text)} is so")
+    for tokens in (cells, sentences):
+        spans = [c for token in tokens for c in token.children or [] if c.type == "code_inline"]
+        assert [span.content.strip() for span in spans] == ([" ".join(text.split())] if text.split() else [""])
 
 
 def test_escape_keeps_its_text() -> None:
@@ -259,7 +267,9 @@ def test_what_differs_and_how_few_the_rounds_are_stand_beside_the_speed_up(tmp_p
 
 
 def test_what_could_not_be_judged_did_not_hold(tmp_path: Path) -> None:
-    allowed: Edit = lambda spec: spec["invariants"].update({"one-engine-process": {"allow-inconclusive": True}})  # noqa: E731
+    def allowed(spec: Any) -> Any:
+        return spec["invariants"].update({"one-engine-process": {"allow-inconclusive": True}})
+
     record = make_record(tmp_path, allowed, change=without_series(metrics.PROCESS_START))
     text = report(record)
     assert "exit code 0 — no invariant failed; could not be judged, which the spec allows: one-engine-process" in text
@@ -267,5 +277,71 @@ def test_what_could_not_be_judged_did_not_hold(tmp_path: Path) -> None:
 
 
 def test_an_arm_that_never_ran_confounds_nothing(tmp_path: Path) -> None:
-    only_off: Change = lambda journal: [e for e in journal if getattr(e, "arm", "off") == "off"]  # noqa: E731
+    def only_off(journal: Any) -> Any:
+        return [e for e in journal if getattr(e, "arm", "off") == "off"]
+
     assert "changed along with it" not in report(make_record(tmp_path, change=only_off))
+
+
+def grown(name: str, by: float, arm: str = "on") -> Change:
+    """A series that gains `by` in each window of an arm above concurrency 1."""
+
+    def change(event: events.Scraped) -> events.Scraped:
+        series = {key: v + by * (key.partition("{")[0] == name) for key, v in (event.series or {}).items()}
+        return event.model_copy(update={"series": series})
+
+    return edit_events(events.Scraped, change, lambda e: e.arm == arm and e.moment == "after" and e.phase == "load")
+
+
+@pytest.mark.parametrize(
+    ("name", "by"),
+    [(metrics.SPEC_ACCEPTED_TOKENS, 1000), (metrics.SPEC_DRAFT_TOKENS, -2500), (metrics.SPEC_DRAFTS, 2500)],
+)
+def test_counters_that_contradict_each_other_make_no_figure(tmp_path: Path, name: str, by: float) -> None:
+    record = make_record(tmp_path, change=grown(name, by))
+    [check] = [one for one in run_checks(record) if one.check == "acceptance-constant"]
+    assert (check.judgement, check.findings[0].reason) == ("inconclusive", "counters-contradict")
+    rates = [row[-1] for row in table(report(record), "round-counts") if row[0].startswith("on C=4")]
+    assert rates == ["– (the counters contradict each other)"] * 2
+
+
+def test_positions_that_rise_are_not_shown(tmp_path: Path) -> None:
+    def once(spec: dict[str, Any]) -> None:
+        del spec["phases"]["sequential"]
+
+    text = report(make_record(tmp_path, once, change=grown(metrics.SPEC_ACCEPTED_PER_POS, 900)))
+    assert {row[1] for row in table(text, "acceptance-positions")[1:]} == {"– (the counters contradict each other)"}
+
+
+@pytest.mark.parametrize(("by", "believed"), [(-100.0, False), (0.0, True), (100.0, False)])
+def test_a_server_that_contradicts_the_client_has_no_mean_latency(tmp_path: Path, by: float, believed: bool) -> None:
+    """65 requests of 2 s: 100 s more or less is 3.5 or 0.5 s a request."""
+    text = report(make_record(tmp_path, change=grown(metrics.E2E_SUM, by, "off")))
+    [cell] = [row[3] for row in table(text, "off-on") if row[0] == "off C=4"]
+    assert (cell == "2.000 s") == believed and ("contradicts the client's 2.000 s" in cell) != believed
+
+
+def test_tolerated_failures_stand_beside_the_ratio(tmp_path: Path) -> None:
+    def tolerant(spec: dict[str, Any]) -> None:
+        spec["limits"] = {"max-failed": 1}
+
+    one = edit_events(
+        events.RequestDone,
+        lambda e: e.model_copy(update={"verdict": "timed-out"}),
+        lambda e: (e.arm, e.concurrency, e.round, e.index) == ("off", 4, 1, 9),
+    )
+    text = report(make_record(tmp_path, tolerant, change=one))
+    for name in ("summary", "speedup"):
+        assert [row[0] for row in table(text, name)[1:]] == ["1", "4 ‡", "16", "32"]
+    assert "‡ off C=4: 1 requests failed, which the spec tolerates" in text
+
+
+def test_gaps_that_the_spec_itself_leaves(tmp_path: Path) -> None:
+    def bare(spec: dict[str, Any]) -> None:
+        del spec["invariants"]["same-output"]
+        spec["phases"]["load"]["requests"] = 20
+
+    gaps = report(make_record(tmp_path, bare)).split("## Not checked")[1]
+    assert "whether the conditions gave the same output: `same-output` was not asked for" in gaps
+    assert "concurrency 32: a round has only 20 requests, and no more were ever in flight" in gaps
+    assert "concurrency 16" not in gaps

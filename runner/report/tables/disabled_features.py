@@ -38,7 +38,7 @@ def disabled_features(source: Source) -> list[Table]:
             rows.append([title, content, words(nature)])
             found = own.get(name)
             if found is not None and found.quote:
-                notes.append(words("note-quote", label=source.label(arm.id), feature=title, quote=code(found.quote)))
+                notes.append(words("note-quote", label=source.named(arm.id), feature=title, quote=code(found.quote)))
         tables.append(
             Table(
                 "disabled-features",

@@ -23,7 +23,7 @@ def draft_counters(source: Source) -> list[Table]:
                 ["key", words("value"), words("reading")],
                 _rows(source, counted, requests),
                 ["left", "right", "left"],
-                [words("note-drafts-window", label=source.label(cell.arm.id), concurrency=cell.concurrency)],
+                [words("note-drafts-window", label=source.named(cell.arm.id), concurrency=cell.concurrency)],
                 subject=source.label(cell.arm.id) if len(speculating) > 1 else "",
             )
         )

@@ -8,6 +8,7 @@ from runner.analysis.counters import counter_delta
 from runner.analysis.value import Absent, Value, ratio
 from runner.engine import metrics
 from runner.record.record import Round
+from runner.report.markdown import escape
 from runner.report.table import Source, Table, table
 
 _ALIKE = 0.02
@@ -83,12 +84,12 @@ def _windows(source: Source) -> list[str]:
             notes.append(
                 source.words(
                     "note-window-counted",
-                    phase=phase.name,
+                    phase=escape(phase.name),
                     warm=phase.warm_up,
                     requests=phase.requests,
                     total=phase.warm_up + phase.requests,
                 )
             )
         else:
-            notes.append(source.words("note-window-plain", phase=phase.name, requests=phase.requests))
+            notes.append(source.words("note-window-plain", phase=escape(phase.name), requests=phase.requests))
     return notes

@@ -38,16 +38,16 @@ def rounds(source: Source) -> list[Table]:
 
 
 def cell_name(source: Source, cell: Cell) -> str:
-    """`off C=4`, marked ‡ when it is incomplete."""
-    mark = " ‡" if cell.incomplete is not None else ""
+    """`off C=4`, marked ‡ when it is incomplete or requests failed in it."""
+    mark = " ‡" if cell.incomplete is not None or cell.failed else ""
     return f"{source.label(cell.arm.id)} C={cell.concurrency}{mark}"
 
 
 def incomplete_notes(source: Source, cell: Cell) -> list[str]:
-    """Why a cell is incomplete."""
-    if cell.incomplete is None:
-        return []
+    """Why a cell is incomplete, or how many failures it holds that the spec tolerates."""
     name = f"{source.label(cell.arm.id)} C={cell.concurrency}"
+    if cell.incomplete is None:
+        return [source.words("note-tolerated", cell=name, failed=len(cell.failed))] if cell.failed else []
     detail = source.words(cell.incomplete.reason, **cell.incomplete.figures)
     return [source.words("note-failed", cell=name, detail=detail)]
 

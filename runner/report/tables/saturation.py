@@ -58,7 +58,7 @@ def _slowdown(source: Source, arm: Arm, one: Knee) -> str:
 
 
 def _note(source: Source, arm: Arm, one: Knee | Absent) -> str:
-    label = source.label(arm.id)
+    label = source.named(arm.id)
     if isinstance(one, Absent):
         return source.words("note-no-knee", label=label, why=source.words(one.reason, **one.figures))
     return source.words("note-knee", label=label, knee=one.concurrency, beyond=one.beyond, gain=_gain(source, arm, one))

@@ -3,7 +3,7 @@
 from runner.analysis.cell import concurrencies
 from runner.analysis.comparison import comparison
 from runner.report.table import Source, Table, table
-from runner.report.tables.summary import separation
+from runner.report.tables.summary import doubt, separation
 
 
 @table("speedup")
@@ -19,8 +19,7 @@ def speedup(source: Source) -> list[Table]:
     for level in concurrencies(source.record):
         for arm in others:
             pair = comparison(source.record, arm.id, level)
-            mark = " ※" if pair.base.contaminated or pair.other.contaminated else ""
-            row = [str(level) + mark, *([source.label(arm.id)] if several else [])]
+            row = [str(level) + doubt(pair), *([source.label(arm.id)] if several else [])]
             row += [numbers.ratio(pair.throughput_ratio), numbers.ratio(pair.latency_ratio)]
             rows.append([*row, separation(source, pair)])
     if not rows:

@@ -51,7 +51,8 @@ def _rows(source: Source, arm: Arm, engine: EngineRun, evidence: EvidenceRead) -
     elif "speculative" in evidence.quotes:
         rows.append([SPECULATIVE_KEY, code("None"), words("config-none")])
     if engine.proof is not None:
-        key = {"moved": "counters-moved", "absent": "counters-none"}.get(engine.proof.state, "counters-flat-short")
+        keys = {"moved": "counters-moved", "absent": "counters-none", "flat": "counters-flat-short"}
+        key = keys.get(engine.proof.state, "unknown")
         rows.append([words("proof-counters"), _counters(source, engine.proof), words(key)])
     return rows
 

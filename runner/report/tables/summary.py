@@ -2,13 +2,14 @@
 
 from math import comb
 
-from runner.analysis.cell import concurrencies
+from runner.analysis.cell import cells, concurrencies
 from runner.analysis.comparison import Comparison, comparison
 from runner.analysis.confounding import confounders
 from runner.analysis.value import Absent
 from runner.plan.model import Arm
 from runner.report.markdown import code
 from runner.report.table import Source, Table, table
+from runner.report.tables.rounds import incomplete_notes
 
 
 @table("summary")
@@ -28,18 +29,24 @@ def summary(source: Source) -> list[Table]:
         for arm in others:
             pair = comparison(source.record, arm.id, level)
             named = [source.label(arm.id)] if several else []
-            mark = " ※" if pair.base.contaminated or pair.other.contaminated else ""
-            rows.append([str(level) + mark, *named, numbers.ratio(pair.speedup), separation(source, pair)])
+            rows.append([str(level) + doubt(pair), *named, numbers.ratio(pair.speedup), separation(source, pair)])
     columns = [words("concurrency"), *([words("condition")] if several else []), words("speedup"), words("separation")]
     notes = [words("note-summary")]
+    notes += [note for cell in cells(source.record) if cell.rounds for note in incomplete_notes(source, cell)]
     for arm in others:
         changed = differing(source.record.plan.arm(source.record.plan.baseline), arm)
-        notes.append(words("note-differs", label=source.label(arm.id), names=", ".join(map(code, changed)) or "–"))
+        notes.append(words("note-differs", label=source.named(arm.id), names=", ".join(map(code, changed)) or "–"))
         notes += _chance(source, arm)
         found = [source.feature(one.feature) for one in confounders(source.record, arm)]
         if found:
-            notes.append(words("note-confounded", label=source.label(arm.id), features=", ".join(found)))
+            notes.append(words("note-confounded", label=source.named(arm.id), features=", ".join(found)))
     return [Table("summary", columns, rows, notes=notes)]
+
+
+def doubt(pair: Comparison) -> str:
+    """Marks of a ratio that rests on a contaminated round (※) or on a cell with failed requests (‡)."""
+    sides = (pair.base, pair.other)
+    return " ※" * any(one.contaminated for one in sides) + " ‡" * any(one.failed for one in sides)
 
 
 def separation(source: Source, pair: Comparison) -> str:
