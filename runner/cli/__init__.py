@@ -6,7 +6,7 @@ import traceback
 from collections.abc import Sequence
 
 from runner.cli.dispatch import Usage, dispatch
-from runner.cli.pipe import silence_stdout
+from runner.cli.pipe import silence, tell
 from runner.exit_code import ExitCode
 
 
@@ -18,15 +18,14 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         return dispatch(list(sys.argv[1:] if argv is None else argv))
     except Usage as error:
-        print(f"run: {error}", file=sys.stderr)
+        tell(f"run: {error}")
         return ExitCode.INVALID
     except KeyboardInterrupt:
         return ExitCode.INTERRUPTED
     except BrokenPipeError:
         # What printed had done its work; whoever read it has seen enough.
-        silence_stdout()
+        silence(sys.stdout)
         return 0
     except Exception:
-        traceback.print_exc()
-        print("run: internal error; please report it with the lines above", file=sys.stderr)
+        tell(traceback.format_exc(), "run: internal error; please report it with the lines above")
         return ExitCode.INTERNAL

@@ -4,7 +4,6 @@ import asyncio
 import os
 import platform
 import signal
-import sys
 import traceback
 from argparse import ArgumentParser
 from datetime import UTC, datetime
@@ -12,7 +11,7 @@ from pathlib import Path
 
 from runner import __version__
 from runner.cli.inputs import Inputs, add_inputs, read_inputs
-from runner.cli.pipe import say
+from runner.cli.pipe import say, tell
 from runner.cli.progress import Progress
 from runner.execution.context import Context
 from runner.execution.run import execute
@@ -40,25 +39,24 @@ def main(argv: list[str]) -> int:
         write_whole(directory / SPEC, inputs.spec.text)
         write_whole(directory / PLAN, inputs.plan.model_dump_json(by_alias=True, indent=2) + "\n")
     except OSError as error:
-        print(f"run: cannot write {error.filename}: {error.strerror}; nothing was started", file=sys.stderr)
+        tell(f"run: cannot write {error.filename}: {error.strerror}; nothing was started")
         return ExitCode.REFUSED
     failed = _carry_out(inputs, target, directory)
     reported = write_report(directory)
     if failed:
-        print(failed, file=sys.stderr)
+        tell(failed)
     say(terminal_summary(reported), str(directory))
     return int(reported.code)
 
 
 def _say_target(inputs: Inputs) -> None:
-    print(f"target: {inputs.target} (named by: {inputs.origin})", file=sys.stderr)
+    tell(f"target: {inputs.target} (named by: {inputs.origin})")
     kubeconfig = found_kubeconfig(os.environ)
     if inputs.origin == "default" and kubeconfig is not None:
         missing = "" if "kubernetes" in TARGETS else " (a target that this version does not have yet)"
-        print(
+        tell(
             f"note: there is a kubeconfig at {kubeconfig}, but no target was named: this run is simulated. "
             f"To measure the cluster: run {inputs.spec.path} --target kubernetes{missing}",
-            file=sys.stderr,
         )
 
 

@@ -206,3 +206,21 @@ def test_a_kubeconfig_and_no_target_say_how_to_measure_the_cluster(tmp_path: Pat
         command(spec.name, "--target", "embedded"), cwd=tmp_path, env=env, capture_output=True, text=True, check=False
     )
     assert "kubeconfig" not in named.stderr
+
+
+def test_a_full_device_ends_no_run(tmp_path: Path) -> None:
+    spec = write_experiment(tmp_path, scale=SCALE)
+    with Path("/dev/full").open("w") as full:
+        ended = subprocess.run(
+            command(spec.name), cwd=tmp_path, env=environment(), stdout=full, stderr=full, check=False
+        )
+    assert ended.returncode == 0
+    [directory] = (tmp_path / "runs").iterdir()
+    assert json.loads((directory / "result.json").read_text())["outcome"] == "held"
+
+
+def test_the_callers_encoding_does_not_reach_the_engine(tmp_path: Path) -> None:
+    spec = write_experiment(tmp_path, scale=SCALE)
+    env = {**environment(), "PYTHONIOENCODING": "ascii"}
+    ended = subprocess.run(command(spec.name), cwd=tmp_path, env=env, capture_output=True, check=False)
+    assert ended.returncode == 0, ended.stdout

@@ -150,3 +150,33 @@ def test_a_request_that_never_ends_times_out(tmp_path: Path) -> None:
     ended = run_experiment(tmp_path, limited, fault({"kind": "stall", "request": 30}), scale=SCALE)
     assert ended.code == 5, ended.stdout
     assert "timed out 1" in ended.stdout
+
+
+def test_a_proof_request_that_failed_is_named_and_proves_nothing(tmp_path: Path) -> None:
+    ended = run_experiment(tmp_path, fault({"kind": "http-error", "request": 2, "status": 500}), scale=SCALE)
+    [engine] = ended.record.of_arm("on")
+    assert engine.proof is not None and (engine.proof.state, engine.proof.verdict) == ("unknown", "unknown")
+    assert "the request itself failed: http-error: HTTP 500" in ended.report
+    assert ended.code == 0, ended.stdout  # the measured rounds drafted, which proves it all the same
+
+
+def test_a_restart_right_after_the_start_is_a_restart(tmp_path: Path) -> None:
+    ended = run_experiment(tmp_path, fault({"kind": "restart", "after_requests": 2}), scale=SCALE)
+    assert ended.code == 1 and ended.failing()["one-engine-process"] == "fail"
+
+
+@pytest.mark.parametrize(
+    ("name", "by", "check"),
+    [
+        ("vllm:spec_decode_num_accepted_tokens_total", 60, "acceptance-constant"),
+        ("vllm:e2e_request_latency_seconds_sum", 5, "speedup"),
+    ],
+)
+def test_a_counter_that_lies_beyond_belief_makes_no_figure(tmp_path: Path, name: str, by: int, check: str) -> None:
+    def latency(spec: dict[str, Any]) -> None:
+        spec["invariants"]["speedup"] = {"metric": "latency"}
+
+    ended = run_experiment(tmp_path, latency, fault({"kind": "counter-lies", "name": name, "by": by}), scale=SCALE)
+    assert ended.code == 6, ended.stdout
+    assert ended.failing()[check] == "inconclusive"
+    assert "contradict" in ended.stdout
