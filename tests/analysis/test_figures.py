@@ -252,3 +252,18 @@ def test_at_concurrency_1_the_speed_up_is_of_latencies(tmp_path: Path) -> None:
     pair = comparison(make_record(tmp_path, change=pause), "on", 1)
     assert pair.speedup == pytest.approx(2.0)
     assert isinstance(pair.throughput_ratio, float) and pair.throughput_ratio < 1.2
+
+
+def test_declared_side_effects_that_are_there_confound(tmp_path: Path) -> None:
+    record = make_record(tmp_path)
+    found = [one.feature for one in confounders(record, record.plan.arm("on"))]
+    assert found == ["async-scheduling", "model-runner", "unsupported-sampling"]
+
+
+def test_a_declared_side_effect_that_nothing_shows_may_confound(tmp_path: Path) -> None:
+    def hide(event: events.EvidenceRead) -> events.EvidenceRead:
+        unseen = events.FeatureFound(value=None, quote=None, source=None)
+        return event.model_copy(update={"features": {**event.features, "model-runner": unseen}})
+
+    record = make_record(tmp_path, change=edit_events(events.EvidenceRead, hide, lambda e: e.arm == "on"))
+    assert "model-runner" in [one.feature for one in confounders(record, record.plan.arm("on"))]

@@ -345,3 +345,14 @@ def test_gaps_that_the_spec_itself_leaves(tmp_path: Path) -> None:
     assert "whether the conditions gave the same output: `same-output` was not asked for" in gaps
     assert "concurrency 32: a round has only 20 requests, and no more were ever in flight" in gaps
     assert "concurrency 16" not in gaps
+
+
+@pytest.mark.parametrize("place", ["verdicts", "summary", "gaps"])
+def test_a_confounded_comparison_says_so_where_it_is_read(tmp_path: Path, place: str) -> None:
+    text = report(make_record(tmp_path))
+    found = {
+        "verdicts": text.split("## Measurements")[0],
+        "summary": text.split("(`summary`)")[1].split("\n### ")[0],
+        "gaps": text.split("## Not checked")[1],
+    }[place]
+    assert "Async scheduling, Model runner, Sampling options without effect" in found
