@@ -9,8 +9,9 @@ import socket
 import struct
 from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass, field
-from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import Any, TypeVar
+
+from loopback import LoopbackServer
 
 from runner.load.closed_loop import Load, closed_loop
 from runner.load.exchange import Exchange
@@ -146,7 +147,7 @@ async def settle() -> None:
 Answer = Callable[[Wire, bytes], Awaitable[None]]
 
 
-class Server:
+class Server(LoopbackServer):
     """Answers each POST with `answer(wire, body)`, over keep-alive connections, and counts."""
 
     def __init__(
@@ -155,39 +156,17 @@ class Server:
         clock: RunClock | None = None,
         greet: Callable[[Wire], Awaitable[None]] | None = None,
     ) -> None:
+        super().__init__()
         self._answer, self._greet = answer, greet
         self.clock = clock or RunClock()
         self.bodies: list[bytes] = []
         self.heads: list[bytes] = []
         self.arrived: list[int] = []
         self.wires: list[Wire] = []
-        self.in_flight = self.most_in_flight = self.connections = 0
-        self.faults: list[Exception] = []
-        self._tasks: set[asyncio.Task[None]] = set()
+        self.in_flight = self.most_in_flight = 0
 
-    async def __aenter__(self) -> Self:
-        self._server = await asyncio.start_server(self._connected, "127.0.0.1", 0)
-        port = self._server.sockets[0].getsockname()[1]
-        self.endpoint = f"http://127.0.0.1:{port}"
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._server.close()
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
-        await self._server.wait_closed()
-        await asyncio.sleep(0)
-        if kind is None:
-            assert self.faults == []
-
-    def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self.connections += 1
-        self._tasks.add(asyncio.ensure_future(self._serve(Wire(reader, writer, self.clock))))
-
-    async def _serve(self, wire: Wire) -> None:
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        wire = Wire(reader, writer, self.clock)
         self.wires.append(wire)
         try:
             if self._greet is not None:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable, Coroutine
-from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import Any, TypeVar
+
+from loopback import LoopbackServer
 
 from runner.record.clock import RunClock
 
@@ -46,38 +47,17 @@ def http(body: bytes | str, status: int = 200, kind: str = "text/plain; version=
     return f"HTTP/1.1 {status} X\r\ncontent-type: {kind}\r\ncontent-length: {len(raw)}\r\n\r\n".encode() + raw
 
 
-class Metrics:
+class Metrics(LoopbackServer):
     """Serves `/metrics`; `asked` are the stamps of the scrapes, `heads` their request heads."""
 
     def __init__(self, script: Script) -> None:
+        super().__init__()
         self._script = script
         self.clock = RunClock()
         self.asked: list[int] = []
         self.answered: list[int] = []
         self.heads: list[bytes] = []
         self.under_way = self.most_under_way = 0
-        self.faults: list[Exception] = []
-        self._tasks: set[asyncio.Task[None]] = set()
-
-    async def __aenter__(self) -> Self:
-        self._server = await asyncio.start_server(self._connected, "127.0.0.1", 0)
-        self.endpoint = f"http://127.0.0.1:{self._server.sockets[0].getsockname()[1]}"
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._server.close()
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
-        await self._server.wait_closed()
-        await asyncio.sleep(0)
-        if kind is None:
-            assert self.faults == []
-
-    def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self._tasks.add(asyncio.ensure_future(self._serve(reader, writer)))
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
