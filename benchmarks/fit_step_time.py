@@ -7,7 +7,7 @@ of the parameters (number of steps, sum of tokens, sum of running requests, sum 
 the parameters follow from least squares on relative errors, none of them negative. Which request meets which
 step depends a little on the step times themselves, hence the loop is repeated until the parameters stay.
 
-Prints parameters and residuals; ``--write`` stores them as ``runner/simulator/step_time.json``.
+Prints parameters and residuals; ``--write`` stores them as ``runner/simulator/profiles/article/step_time.json``.
 """
 
 from __future__ import annotations
@@ -178,12 +178,12 @@ def fit() -> dict[str, Any]:
 def main() -> None:
     """Fit, print, and store if asked."""
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    options.add_argument("--write", action="store_true", help="store runner/simulator/step_time.json")
+    options.add_argument("--write", action="store_true", help="store the profile's step_time.json")
     write = options.parse_args().write
     text = json.dumps(fit(), ensure_ascii=False, indent=1) + "\n"
     print(text, end="")
     if write:
-        path = ROOT.parent / "runner" / "simulator" / "step_time.json"
+        path = ROOT.parent / "runner" / "simulator" / "profiles" / "article" / "step_time.json"
         path.write_text(text, "utf-8")
 
 

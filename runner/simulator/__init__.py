@@ -1,4 +1,4 @@
-"""The embedded engine: an HTTP server shaped like vLLM 0.26.0, in its own process, with no model in it.
+"""The embedded engine: an HTTP server shaped like vLLM, in its own process, with no model in it.
 
     python -m runner.simulator serve MODEL [flags of ``vllm serve``]
 
@@ -7,6 +7,8 @@ The arguments are vLLM's and nothing else; the simulator's own knobs are environ
 ===========================  =================================================================================
 ``SIMULATOR_TIME_SCALE``     every step time is multiplied by it (float > 0, default 1.0)
 ``SIMULATOR_STARTUP_SECONDS``  how long the start takes before the port listens (float, default 0)
+``SIMULATOR_VERSION``        the release to be: 0.26.0 (default), 0.32.0, 0.33.0; :mod:`runner.simulator.release`
+``SIMULATOR_PROFILE``        the host and its step times: article (default), h200, cpu; :mod:`runner.simulator.profile`
 ``SIMULATOR_FAULTS``         JSON list of faults, see :mod:`runner.simulator.faults` (default none)
 ``SIMULATOR_EXIT_WITH_STDIN``  ``1``: the process ends when its standard input does
 ===========================  =================================================================================
@@ -15,9 +17,9 @@ vLLM's own variables that are honoured: ``VLLM_USE_V2_MODEL_RUNNER`` and ``VLLM_
 
 What is real here: continuous batching, KV blocks and prefix caching, N-gram drafting and greedy acceptance,
 counters, queues. What is simulated: the model (:mod:`runner.simulator.continuation` states its words) and
-the time of a step (:mod:`runner.simulator.step_time`, fitted to a published measurement). The simulated
-host is one NVIDIA GPU of 23,034 MiB with a 3-billion-parameter AWQ model of the Qwen2.5 shape, whatever
-MODEL says.
+the time of a step (:mod:`runner.simulator.step_time`, fitted to measurements). Host and model are those of the
+profile, whatever MODEL says; the default is one NVIDIA GPU of 23,034 MiB with a 3-billion-parameter AWQ model of
+the Qwen2.5 shape.
 
 Nothing here imports the rest of ``runner`` and nothing there imports this package: a simulator and the
 program that reads it must not share code.

@@ -23,7 +23,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from runner.simulator import chat_template, errors, log, server_info, tokenizer
 from runner.simulator.chat_endpoint import VARY, ChatEndpoint, json_response
 from runner.simulator.chat_request import Message, accept, parse
-from runner.simulator.configuration import VERSION, Configuration
+from runner.simulator.configuration import Configuration
 from runner.simulator.engine import Engine
 from runner.simulator.engine_line import message
 from runner.simulator.errors import RequestError
@@ -50,7 +50,9 @@ class Api:
         self._monitoring = Monitoring(configuration, faults)
         self.engine = make_engine(self._monitoring)
         digest = sha256(message(configuration).encode()).hexdigest()[:8]
-        self._chat = ChatEndpoint(configuration, self.engine, faults, f"vllm-{VERSION}-{digest}", self._after_request)
+        self._chat = ChatEndpoint(
+            configuration, self.engine, faults, f"vllm-{configuration.version}-{digest}", self._after_request
+        )
         self._tasks: set[asyncio.Task[Any]] = set()
 
     # -- assembling --------------------------------------------------------------------------------------
@@ -146,7 +148,7 @@ class Api:
 
     async def version(self, request: Request) -> Response:
         del request
-        return json_response({"version": VERSION})
+        return json_response({"version": self._configuration.version})
 
     async def load(self, request: Request) -> Response:
         del request

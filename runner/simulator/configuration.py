@@ -1,6 +1,6 @@
 """The engine's effective configuration: arguments + environment + the simulated host.
 
-Sources: vllm-project/vllm 0.26.0 ``config/`` and ``engine/arg_utils.py`` for defaults and messages.
+Sources: vllm-project/vllm 0.26.0 and 0.33.0, ``config/`` and ``engine/arg_utils.py``, for defaults and messages.
 """
 
 from __future__ import annotations
@@ -10,31 +10,19 @@ from dataclasses import dataclass
 from typing import Any
 
 from runner.simulator import speculation
+from runner.simulator.profile import Host, Profile
+from runner.simulator.release import Release
 from runner.simulator.speculation import Speculation
 
-VERSION = "0.26.0"
-MIB = 2**20
 GIB = 2**30
-
-# The simulated host: the published measurement's GPU, and a 3B AWQ model of the Qwen2.5 shape
-# (36 layers, 2 KV heads of 128, 2 bytes: 36,864 bytes of KV cache a token).
-GPU_MEMORY_BYTES = 23_034 * MIB
-WEIGHT_BYTES = int(1.95 * GIB)
-ACTIVATION_BYTES = int(0.19 * GIB)
-NON_TORCH_BYTES = int(0.16 * GIB)
-KV_BYTES_PER_TOKEN = 36_864
-MODEL_MAX_LENGTH = 32_768
-ARCHITECTURE = "Qwen2ForCausalLM"
-
-DEFAULT_BATCHED_TOKENS = 2048  # the server's default below 70 GiB of GPU memory
-DEFAULT_NUM_SEQS = 256
-DEFAULT_BLOCK_SIZE = 16
 
 
 @dataclass(frozen=True, slots=True)
 class Configuration:
     """What the engine really runs with. `values` are the effective argument values."""
 
+    release: Release
+    profile: Profile
     values: Mapping[str, Any]
     model: str
     served_model_names: tuple[str, ...]
@@ -55,6 +43,19 @@ class Configuration:
     development: bool
 
     @property
+    def host(self) -> Host:
+        return self.profile.host
+
+    @property
+    def version(self) -> str:
+        return self.release.version
+
+    @property
+    def activation_bytes(self) -> int:
+        """Peak activation memory of a step with every token that the batch may hold."""
+        return self.host.activation_bytes(self.max_num_batched_tokens)
+
+    @property
     def kv_cache_tokens(self) -> int:
         return self.num_gpu_blocks * self.block_size
 
@@ -64,25 +65,30 @@ class Configuration:
         return self.num_gpu_blocks / -(-self.max_model_len // self.block_size)
 
 
-def build(values: Mapping[str, Any], environment: Mapping[str, str]) -> Configuration:
+def build(
+    values: Mapping[str, Any], environment: Mapping[str, str], release: Release, profile: Profile
+) -> Configuration:
     """Configuration of one engine. Raises ValueError in vLLM's words for what vLLM refuses."""
+    host = profile.host
     drafting = speculation.from_arguments(values)
     max_model_len = values["max_model_len"]
     if max_model_len is None or max_model_len == -1:
-        max_model_len = MODEL_MAX_LENGTH
-    elif max_model_len > MODEL_MAX_LENGTH:
+        max_model_len = host.model_max_length
+    elif max_model_len > host.model_max_length:
         raise ValueError(
             f"User-specified max_model_len ({max_model_len}) is greater than the derived max_model_len "
-            f"(max_position_embeddings={MODEL_MAX_LENGTH}.0 or model_max_length=None in model's config.json). "
+            f"(max_position_embeddings={host.model_max_length}.0 or model_max_length=None in model's config.json). "
             "To allow overriding this maximum, set the env var VLLM_ALLOW_LONG_MAX_MODEL_LEN=1."
         )
-    batched, seqs = _batch_limits(values)
+    batched, seqs = _batch_limits(values, host)
     asynchronous, refused = _async_scheduling(values["async_scheduling"], drafting)
     runner, fallback = _runner(drafting, environment.get("VLLM_USE_V2_MODEL_RUNNER"))
-    block_size = values["block_size"] or DEFAULT_BLOCK_SIZE
-    kv_bytes, blocks = _kv_blocks(values, block_size, max_model_len)
+    block_size = values["block_size"] or host.block_size
+    kv_bytes, blocks = _kv_blocks(values, block_size, max_model_len, host, batched)
     names = values["served_model_name"] or [values["model"]]
     return Configuration(
+        release=release,
+        profile=profile,
         values=values,
         model=values["model"],
         served_model_names=tuple(names),
@@ -104,8 +110,8 @@ def build(values: Mapping[str, Any], environment: Mapping[str, str]) -> Configur
     )
 
 
-def _batch_limits(values: Mapping[str, Any]) -> tuple[int, int]:
-    batched = values["max_num_batched_tokens"] or DEFAULT_BATCHED_TOKENS
+def _batch_limits(values: Mapping[str, Any], host: Host) -> tuple[int, int]:
+    batched = values["max_num_batched_tokens"] or host.default_batched_tokens
     given = values["max_num_seqs"]
     if given is not None and given < 1:
         raise ValueError(
@@ -113,7 +119,7 @@ def _batch_limits(values: Mapping[str, Any]) -> tuple[int, int]:
             f"  Input should be greater than or equal to 1 [type=greater_than_equal, input_value={given}, "
             "input_type=int]"
         )
-    seqs = given or min(DEFAULT_NUM_SEQS, batched)
+    seqs = given or min(host.default_num_seqs, batched)
     if batched < seqs:
         raise ValueError(f"max_num_batched_tokens ({batched}) must be greater than or equal to max_num_seqs ({seqs}).")
     return batched, seqs
@@ -143,20 +149,22 @@ def _runner(drafting: Speculation | None, forced: str | None) -> tuple[str, str 
     return "V1", reason
 
 
-def _kv_blocks(values: Mapping[str, Any], block_size: int, max_model_len: int) -> tuple[int, int]:
+def _kv_blocks(
+    values: Mapping[str, Any], block_size: int, max_model_len: int, host: Host, batched: int
+) -> tuple[int, int]:
     available = values["kv_cache_memory_bytes"]
     if available is None:
-        requested = int(GPU_MEMORY_BYTES * values["gpu_memory_utilization"])
-        available = requested - WEIGHT_BYTES - ACTIVATION_BYTES - NON_TORCH_BYTES
+        requested = int(host.memory_bytes * values["gpu_memory_utilization"])
+        available = requested - host.weight_bytes - host.activation_bytes(batched) - host.non_torch_bytes
     if available <= 0:
         raise ValueError(
             "No available memory for the cache blocks. Try increasing `gpu_memory_utilization` when initializing "
             "the engine."
         )
-    blocks = values["num_gpu_blocks_override"] or available // (block_size * KV_BYTES_PER_TOKEN)
+    blocks = values["num_gpu_blocks_override"] or available // (block_size * host.kv_bytes_per_token)
     # One block is never handed out.
     if (blocks - 1) * block_size < max_model_len:
-        needed = max_model_len * KV_BYTES_PER_TOKEN
+        needed = max_model_len * host.kv_bytes_per_token
         raise ValueError(
             f"To serve at least one request with the models's max seq len ({max_model_len}), "
             f"({needed / GIB:.2f} GiB KV cache is needed, which is larger than the available KV cache memory "

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from runner.simulator.configuration import VERSION, Configuration
+from runner.simulator.configuration import Configuration
 
 _STRUCTURED_OUTPUTS = (
     "StructuredOutputsConfig(backend='auto', disable_any_whitespace=False, disable_additional_properties=False, "
@@ -32,7 +32,7 @@ _KERNELS = (
 
 def message(configuration: Configuration) -> str:
     """The text after the log header."""
-    return f"Initializing a V1 LLM engine (v{VERSION}) with config: {_config(configuration)}"
+    return f"Initializing a V1 LLM engine (v{configuration.version}) with config: {_config(configuration)}"
 
 
 def _config(configuration: Configuration) -> str:

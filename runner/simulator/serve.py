@@ -16,7 +16,8 @@ from collections.abc import Generator, Mapping, Sequence
 import uvicorn
 import uvloop
 
-from runner.simulator import arguments, configuration, faults, log, startup_log, step_time
+from runner.simulator import arguments, configuration, faults, log, profile, startup_log, step_time
+from runner.simulator import release as releases
 from runner.simulator.application import Api
 from runner.simulator.arguments import Arguments
 from runner.simulator.configuration import Configuration
@@ -37,6 +38,8 @@ def main(argv: Sequence[str], environment: Mapping[str, str]) -> int:
     try:
         active = faults.parse(environment.get("SIMULATOR_FAULTS", ""))
         scale, seconds = _pace(environment)
+        release = releases.named(environment.get("SIMULATOR_VERSION", releases.DEFAULT))
+        imitated = profile.load(environment.get("SIMULATOR_PROFILE", profile.DEFAULT))
     except ValueError as error:
         sys.stderr.write(f"embedded engine: bad SIMULATOR_ variable: {error}\n")
         return 2
@@ -48,14 +51,14 @@ def main(argv: Sequence[str], environment: Mapping[str, str]) -> int:
         return 2
     given = given.without(active.ignored_flags("neither"), shown=False)
     listening = _bind(given)
-    startup_log.banner(given.values["model"])
+    startup_log.banner(release.version, given.values["model"])
     startup_log.non_default_arguments(given.non_default)
     given = given.without(active.ignored_flags("parsed-only"), shown=True)
     crash = active.parameter("crash-at-start", "with")
     if crash in ("bad-flag", "bad-model"):
         return crash_at_start(crash, given.values["model"])
     try:
-        effective = configuration.build(given.values, environment)
+        effective = configuration.build(given.values, environment, release, imitated)
     except ValueError as error:
         return crash_with("APIServer", "ValueError", str(error))
     startup_log.resolved(effective)
@@ -84,7 +87,8 @@ def make_engine(effective: Configuration, active: Faults, scale: float, monitori
         pad_drafts=drafting is not None and drafting.method == "ngram_gpu",
     )
     pool = BlockPool(effective.num_gpu_blocks, effective.block_size, prefix_caching=effective.prefix_caching)
-    timing = step_time.load(
+    timing = step_time.of(
+        effective.profile.step_time,
         runner=effective.runner,
         asynchronous=effective.async_scheduling,
         proposes_on_cpu=drafting is not None and drafting.method == "ngram",

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from runner.simulator import engine_line
-from runner.simulator.configuration import VERSION, Configuration
+from runner.simulator.configuration import Configuration
 
 
 def as_json(configuration: Configuration, environment: Mapping[str, str]) -> dict[str, Any]:
@@ -39,8 +39,8 @@ def as_json(configuration: Configuration, environment: Mapping[str, str]) -> dic
             "os": platform.platform(),
             "python_version": platform.python_version(),
             "is_cuda_available": "True",
-            "nvidia_gpu_models": "GPU 0: embedded engine, 23034 MiB",
-            "vllm_version": VERSION,
+            "nvidia_gpu_models": f"GPU 0: {configuration.host.name} (embedded engine)",
+            "vllm_version": configuration.version,
         },
     }
 

@@ -6,27 +6,18 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from runner.simulator import engine_line, log
-from runner.simulator.configuration import (
-    ACTIVATION_BYTES,
-    ARCHITECTURE,
-    DEFAULT_BATCHED_TOKENS,
-    GIB,
-    GPU_MEMORY_BYTES,
-    NON_TORCH_BYTES,
-    VERSION,
-    WEIGHT_BYTES,
-    Configuration,
-)
+from runner.simulator.configuration import GIB, Configuration
 
+SILENT_BATCHED_TOKENS = 2048  # the scheduler's own default: vLLM does not mention it
 LOADING_SECONDS = 0.97  # what the simulated loader says of itself
 
 
-def banner(model: str) -> None:
+def banner(version: str, model: str) -> None:
     """vLLM's logo with version and model."""
     logo = (
         "",
         "       █     █     █▄   ▄█",
-        f" ▄▄ ▄█ █     █     █ ▀▄▀ █  version {VERSION}",
+        f" ▄▄ ▄█ █     █     █ ▀▄▀ █  version {version}",
         f"  █▄█▀ █     █     █     █  model   {model}",
         "   ▀▀  ▀▀▀▀▀ ▀▀▀▀▀ ▀     ▀",
         "",
@@ -41,10 +32,10 @@ def non_default_arguments(non_default: Mapping[str, Any]) -> None:
 
 def resolved(configuration: Configuration) -> None:
     """The API server's lines on the configuration that it built."""
-    log.api("INFO", "model.py:623", f"Resolved architecture: {ARCHITECTURE}")
+    log.api("INFO", "model.py:623", f"Resolved architecture: {configuration.host.architecture}")
     log.api("INFO", "model.py:1788", f"Using max model len {configuration.max_model_len}")
     # vLLM is silent when the value is its scheduler's own default.
-    if configuration.chunked_prefill and configuration.max_num_batched_tokens != DEFAULT_BATCHED_TOKENS:
+    if configuration.chunked_prefill and configuration.max_num_batched_tokens != SILENT_BATCHED_TOKENS:
         log.api(
             "INFO",
             "scheduler.py:252",
@@ -147,7 +138,7 @@ def engine(configuration: Configuration) -> None:
     log.core("INFO", "default_loader.py:430", f"Loading weights took {LOADING_SECONDS:.2f} seconds")
     if drafting and first:
         log.core("INFO", "gpu_model_runner.py:5274", "Loading drafter model...")
-    weights = f"{WEIGHT_BYTES / GIB:.2f}"
+    weights = f"{configuration.host.weight_bytes / GIB:.2f}"
     if first:
         log.core(
             "INFO",
@@ -162,6 +153,11 @@ def engine(configuration: Configuration) -> None:
         )
 
 
+def _device(configuration: Configuration) -> str:
+    # 0.26.0 says GPU on every device.
+    return "GPU" if configuration.version == "0.26.0" else configuration.host.device
+
+
 def memory(configuration: Configuration, seconds: float) -> None:
     """The KV cache lines and the end of the engine's initialisation (`seconds` long)."""
     values = configuration.values
@@ -169,13 +165,17 @@ def memory(configuration: Configuration, seconds: float) -> None:
     if values["kv_cache_memory_bytes"] is None:
         log.core("INFO", "gpu_worker.py:560", f"Available KV cache memory: {kv_gib:.2f} GiB")
     if values["num_gpu_blocks_override"]:
-        profiled = configuration.kv_cache_bytes // (configuration.block_size * 36_864)
+        profiled = configuration.kv_cache_bytes // (configuration.block_size * configuration.host.kv_bytes_per_token)
         log.core(
             "INFO",
             "kv_cache_utils.py:1010",
             f"Overriding num_gpu_blocks={profiled} with num_gpu_blocks_override={values['num_gpu_blocks_override']}",
         )
-    log.core("INFO", "kv_cache_utils.py:2177", f"GPU KV cache size: {configuration.kv_cache_tokens:,} tokens")
+    log.core(
+        "INFO",
+        "kv_cache_utils.py:2177",
+        f"{_device(configuration)} KV cache size: {configuration.kv_cache_tokens:,} tokens",
+    )
     log.core(
         "INFO",
         "kv_cache_utils.py:2178",
@@ -193,17 +193,19 @@ def memory(configuration: Configuration, seconds: float) -> None:
 
 
 def _memory_prose(configuration: Configuration) -> None:
-    total = GPU_MEMORY_BYTES / GIB
+    host = configuration.host
+    total = host.memory_bytes / GIB
     share = configuration.values["gpu_memory_utilization"]
     fit = configuration.kv_cache_bytes - int(0.15 * GIB)
-    full = int(GPU_MEMORY_BYTES * 0.99) - WEIGHT_BYTES - ACTIVATION_BYTES - NON_TORCH_BYTES
+    full = int(host.memory_bytes * 0.99) - host.weight_bytes - configuration.activation_bytes - host.non_torch_bytes
     log.core(
         "INFO",
         "gpu_worker.py:857",
         f"Free memory on device ({total - 0.4:.2f}/{total:.2f} GiB) on startup. Desired GPU memory utilization is "
-        f"({share}, {total * share:.2f} GiB). Actual usage is {WEIGHT_BYTES / GIB:.2f} GiB for weight, "
-        f"{ACTIVATION_BYTES / GIB:.2f} GiB for peak activation, {NON_TORCH_BYTES / GIB:.2f} GiB for non-torch "
-        "memory, and 0.0 GiB for CUDAGraph memory. Replace gpu_memory_utilization config with "
+        f"({share}, {total * share:.2f} GiB). Actual usage is {host.weight_bytes / GIB:.2f} GiB for weight, "
+        f"{configuration.activation_bytes / GIB:.2f} GiB for peak activation, "
+        f"{host.non_torch_bytes / GIB:.2f} GiB for non-torch memory, and 0.0 GiB for CUDAGraph memory. "
+        "Replace gpu_memory_utilization config with "
         f"`--kv-cache-memory={fit}` ({fit / GIB:.2f} GiB) to fit into requested memory, or "
         f"`--kv-cache-memory={full}` ({full / GIB:.2f} GiB) to fully utilize gpu memory. Current kv cache memory in "
         f"use is {configuration.kv_cache_bytes / GIB:.2f} GiB.",

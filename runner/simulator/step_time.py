@@ -3,15 +3,14 @@
 ``seconds = a(runner, async) + b * tokens + c * running + d * proposals`` where `tokens` are the tokens
 scheduled in the step, `running` the requests in it, and `proposals` the requests for which the drafter
 searches on the critical path (method ``ngram``: all that decode). The parameters are fitted to a published
-measurement by ``benchmarks/fit_step_time.py`` and lie in ``step_time.json`` beside this module, with
-residuals.
+measurement by ``benchmarks/fit_step_time.py`` and lie in ``profiles/NAME/step_time.json``, with residuals.
 """
 
 from __future__ import annotations
 
-import json
+from collections.abc import Mapping
 from dataclasses import dataclass
-from importlib.resources import files
+from typing import Any
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,9 +27,8 @@ class StepTime:
         return self.base + self.per_token * tokens + (self.per_running + self.per_proposal) * running
 
 
-def load(*, runner: str, asynchronous: bool, proposes_on_cpu: bool) -> StepTime:
-    """Fitted parameters; `runner` is "V1" or "V2"."""
-    fitted = json.loads(files("runner.simulator").joinpath("step_time.json").read_text("utf-8"))
+def of(fitted: Mapping[str, Any], *, runner: str, asynchronous: bool, proposes_on_cpu: bool) -> StepTime:
+    """Parameters of one engine out of a profile's fitted document; `runner` is "V1" or "V2"."""
     parameters = fitted["parameters"]
     return StepTime(
         base=parameters["a"][f"{runner} {'async' if asynchronous else 'sync'}"],

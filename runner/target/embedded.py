@@ -56,8 +56,14 @@ class EmbeddedTarget:
         self._site = site
 
     def settings(self) -> dict[str, Any]:
-        """Time scale and faults."""
-        return {"time-scale": self._site.time_scale, "faults": self._site.faults}
+        """What is imitated, at which speed, and with which faults."""
+        site = self._site
+        return {
+            "version": site.version,
+            "profile": site.profile,
+            "time-scale": site.time_scale,
+            "faults": site.faults,
+        }
 
     async def launch(self, model: str, arm: Arm, log: Path) -> EmbeddedEngine:
         """Start one. Raises TargetError when the process cannot be created."""
@@ -75,6 +81,8 @@ class EmbeddedTarget:
             str(port),
         ]
         env = {
+            "SIMULATOR_VERSION": self._site.version,
+            "SIMULATOR_PROFILE": self._site.profile,
             "SIMULATOR_TIME_SCALE": str(self._site.time_scale),
             "SIMULATOR_FAULTS": json.dumps(self._site.faults),
             "SIMULATOR_EXIT_WITH_STDIN": "1",

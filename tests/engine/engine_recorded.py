@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-FIXTURES = Path(__file__).parent / "fixtures"
+FIXTURES = Path(__file__).parents[1] / "recordings"
 LOGS = sorted(path.relative_to(FIXTURES).as_posix() for path in FIXTURES.rglob("*.log"))
 SCRAPES = sorted(path.relative_to(FIXTURES).as_posix() for path in FIXTURES.rglob("*.prom"))
 RAW_STREAMS = sorted(

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import importlib.util
-import json
-from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from runner.simulator import step_time
+from runner.simulator import profile, step_time
 
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 
@@ -29,15 +27,13 @@ def fit() -> Any:
 
 
 def stored() -> dict[str, Any]:
-    parsed = json.loads(files("runner.simulator").joinpath("step_time.json").read_text("utf-8"))
-    assert isinstance(parsed, dict)
-    return parsed
+    return dict(profile.load("article").step_time)
 
 
 def test_formula() -> None:
     parameters = stored()["parameters"]
-    drafting = step_time.load(runner="V1", asynchronous=False, proposes_on_cpu=True)
-    plain = step_time.load(runner="V1", asynchronous=False, proposes_on_cpu=False)
+    drafting = step_time.of(stored(), runner="V1", asynchronous=False, proposes_on_cpu=True)
+    plain = step_time.of(stored(), runner="V1", asynchronous=False, proposes_on_cpu=False)
     assert drafting.seconds(12, 3) == pytest.approx(
         parameters["a"]["V1 sync"] + 12 * parameters["b"] + 3 * (parameters["c"] + parameters["d"])
     )
