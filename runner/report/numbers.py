@@ -45,6 +45,10 @@ class Numbers:
         """A bare number."""
         return self._show(value, lambda v: f"{v:,.{digits}f}")
 
+    def mebibytes(self, value: Value, *, signed: bool = False) -> str:
+        """`5,090 MiB`, `+96 MiB`."""
+        return self._show(value, lambda v: f"{v:+,.0f} MiB" if signed else f"{v:,.0f} MiB")
+
     def spread(self, median: Value, low: float = 0, high: float = 0) -> str:
         """A median, with its range where it moved: `16 (14~16)`."""
         if isinstance(median, Absent):

@@ -7,7 +7,7 @@ from runner.record.record import Record
 from runner.report.gaps import computed_gaps
 from runner.report.markdown import escape, render_table
 from runner.report.provenance import provenance
-from runner.report.table import ORDER, TABLES, Source, Table, load_tables
+from runner.report.table import TABLES, Source, Table, load_tables
 from runner.report.verdicts import verdicts
 from runner.report.words import Words
 from runner.resources import resource
@@ -21,7 +21,7 @@ def render_report(record: Record, results: list[Result], language: str | None = 
     load_tables()
     tables: list[Table] = []
     empty: list[str] = []
-    for name in ORDER:
+    for name in record.plan.tables:
         made = TABLES[name](source)
         tables += made
         if not made:

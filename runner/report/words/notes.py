@@ -78,6 +78,38 @@ NOTES: Final[Mapping[str, tuple[str, str]]] = {
         "The knee of {label} is at concurrency {knee}: at {beyond} throughput changes by {gain}.",
     ),
     "note-no-knee": ("{label}의 포화점: {why}.", "The knee of {label}: {why}."),
+    "note-reconstruction": (
+        "이 표는 복원이지 측정이 아니다. draft 스텝 하나가 채택 수 + 1개를 만든다는 동작을 전제로 한다.",
+        "A reconstruction, not a measurement: it supposes that a draft step emits its accepted tokens and one more.",
+    ),
+    "note-step-cost": (
+        "스텝 비용을 넣은 예측은 decode 스텝당 토큰 × (기준의 스텝 시간 ÷ 이 조건의 스텝 시간)이며, "
+        "엔진 histogram에서 나온다.",
+        "With the cost of a step: tokens per decode step × (step time of the baseline ÷ step time of this condition), "
+        "all from the engine's histograms.",
+    ),
+    "note-few-waves": (
+        "C={level}: 요청이 {waves}번의 파도로 끝나 동시성이 유지되는 구간이 짧다. 벽시계 역산은 과대평가된다.",
+        "C={level}: only {waves} waves of requests, so that the concurrency is kept up for a small part of the round; "
+        "the wall clock over-estimates.",
+    ),
+    "note-step-falls": (
+        "C={low} → C={high}: 배속이 회차 간 흔들림보다 크게 줄었다.",
+        "C={low} → C={high}: the speed-up falls by more than the rounds' spread.",
+    ),
+    "note-step-rises": (
+        "C={low} → C={high}: 배속이 회차 간 흔들림보다 크게 늘었다.",
+        "C={low} → C={high}: the speed-up rises by more than the rounds' spread.",
+    ),
+    "note-step-overlaps": (
+        "C={low} → C={high}: 회차의 폭이 겹친다. 차이 없이 같은 자리로 읽는다.",
+        "C={low} → C={high}: the rounds' ranges overlap; read as the same.",
+    ),
+    "note-step-unknown": ("C={low} → C={high}: {why}.", "C={low} → C={high}: {why}."),
+    "note-operating-point": (
+        "운영 지점은 동시성 {level}이다. {label} 기준 {rate}.",
+        "The operating point is concurrency {level}: {rate} with {label}.",
+    ),
     "note-quote": ("{label} {feature}: {quote}", "{label} {feature}: {quote}"),
     "note-drafts-window": (
         "{label}, 동시성 {concurrency}의 회차 구간.",
