@@ -69,9 +69,10 @@ NOTES: Final[Mapping[str, tuple[str, str]]] = {
         "Acceptance runs from the front without gaps, so the values are cumulative.",
     ),
     "note-samples": (
-        "요청을 보내는 동안의 표본만 쓴다. 값은 중앙값이고, 흔들리면 범위를 함께 적는다. 표본 간격 {low:g}~{high:g}초.",
-        "Only samples taken while requests were still being sent; the median, with the range where it moved. "
-        "Sampled every {low:g} to {high:g} s.",
+        "요청을 보내는 동안의 표본만 쓴다. GPU는 범위, 요청 수는 중앙값이고 흔들리면 범위를 함께 적는다. "
+        "표본 간격 {low:g}~{high:g}초.",
+        "Only samples taken while requests were still being sent: of the GPU the range, of requests the median, with "
+        "the range where it moved. Sampled every {low:g} to {high:g} s.",
     ),
     "note-knee": (
         "{label}의 포화점은 동시성 {knee}이다: {beyond}에서는 처리량이 {gain} 변한다.",
