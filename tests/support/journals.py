@@ -17,6 +17,8 @@ from runner.engine import metrics
 from runner.plan.build import build_plan
 from runner.plan.model import Plan
 from runner.record import events
+from runner.record.directory import JOURNAL, PLAN
+from runner.record.journal import JournalWriter
 from runner.record.record import Record, build_record
 from runner.spec.load import load_spec
 
@@ -82,6 +84,16 @@ def make_record(folder: Path, *edits: Edit, change: Change = list) -> Record:
     """A record of the edited spec, after `change` to its events."""
     plan = make_plan(folder, *edits)
     return build_record(plan, change(list(make_events(plan))))
+
+
+def write_run(folder: Path, plan: Plan, journal: Iterable[events.Event]) -> Path:
+    """A run directory with these events; the folder must not exist."""
+    folder.mkdir(parents=True)
+    (folder / PLAN).write_text(plan.model_dump_json(by_alias=True), encoding="utf-8")
+    with JournalWriter(folder / JOURNAL) as writer:
+        for event in journal:
+            writer(event)
+    return folder
 
 
 def make_events(plan: Plan) -> Iterable[events.Event]:
