@@ -91,7 +91,7 @@ def test_english_load_tables(tmp_path: Path) -> None:
     assert ["on C=4 round 2", "65", "65.000", "2,600", "2,210", "85.0%"] in counts
     assert ["off C=16 round 1", "65", "130.000", "–", "–", "–"] in counts
     resources = table(text, "resources")
-    assert resources[-1] == ["on C=32", *["– (this target samples no GPU)"] * 2, "16", "16", "capacity"]
+    assert resources[-1] == ["on C=32", "30%", "5,400 MiB", "16", "16", "capacity"]
 
 
 def test_a_contaminated_round_keeps_its_row_and_is_marked(tmp_path: Path) -> None:

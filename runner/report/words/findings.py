@@ -20,6 +20,14 @@ FINDINGS: Final[Mapping[str, tuple[str, str]]] = {
     "check.acceptance-constant": ("채택률이 동시성과 무관", "Acceptance constant over concurrency"),
     "check.speedup": ("배속", "Speed-up"),
     "check.queue-only-above": ("상한 위에서만 대기", "Queue only above the limit"),
+    "check.sequential-separated": ("순차 요청의 범위가 겹치지 않음", "Sequential requests do not overlap"),
+    "check.positions-add-up": ("자리별 채택이 누적이고 합이 맞음", "Accepted by position add up"),
+    "check.forward-model": ("forward 횟수와 비용이 배속을 설명함", "Steps and their cost explain the speed-up"),
+    "check.latency-cross-check": ("벽시계와 histogram이 일치", "Wall clock and histogram agree"),
+    "check.spread-below-effect": ("효과가 회차 간 흔들림보다 큼", "Effect above the rounds' spread"),
+    "check.same-prefix-hits": ("prefix cache 적중률 동일", "Same prefix-cache hit ratio"),
+    "check.memory-per-running": ("실행 요청당 memory", "GPU memory per running request"),
+    "check.baseline-restored": ("baseline 원복", "Baseline in force again"),
     # Reasons of findings and of absent values
     "never-started": ("시작되지 않았다", "it was never started"),
     "no-evidence": ("기동 로그를 읽지 못했다", "its start-up evidence was not read"),
@@ -162,6 +170,73 @@ FINDINGS: Final[Mapping[str, tuple[str, str]]] = {
     "speedup-above": (
         "{metric} 배속 {ratio:.3f}, 가장 나쁜 쌍도 {lowest:.3f} (하한 {min:g})",
         "{metric} ratio {ratio:.3f}, worst pair {lowest:.3f} (bound {min:g})",
+    ),
+    "nothing-to-restore": (
+        "해당 없음: target {target}은 기존의 것을 바꾸지 않는다",
+        "not applicable: the target {target} changes nothing that existed before",
+    ),
+    "no-sequential": ("동시성 1이 격자에 없다", "concurrency 1 is not in the grid"),
+    "ranges-apart": (
+        "범위가 겹치지 않는다: 어느 쌍을 골라도 배속은 {lowest:.2f}~{highest:.2f}",
+        "the ranges do not overlap: any pair shows {lowest:.2f} to {highest:.2f}",
+    ),
+    "ranges-overlap": (
+        "범위가 겹친다: 쌍에 따라 배속이 {lowest:.2f}~{highest:.2f}",
+        "the ranges overlap: pairs show {lowest:.2f} to {highest:.2f}",
+    ),
+    "positions-rise": (
+        "자리별 카운터가 누적이 아니다",
+        "the counters by position are not cumulative",
+    ),
+    "positions-agree": (
+        "자리별 합 {sum:g}이 채택 토큰과 같다",
+        "the positions add up to the {sum:g} accepted tokens",
+    ),
+    "positions-disagree": (
+        "자리별 합은 {sum:g}, 채택 토큰은 {accepted:g}",
+        "the positions add up to {sum:g}, accepted are {accepted:g}",
+    ),
+    "forward-agrees": (
+        "예측 {predicted:.2f}배, 측정 {measured:.2f}배 (허용 {tolerance:.0%})",
+        "predicted {predicted:.2f}, measured {measured:.2f} (tolerance {tolerance:.0%})",
+    ),
+    "forward-disagrees": (
+        "예측 {predicted:.2f}배가 측정 {measured:.2f}배에서 {tolerance:.0%} 넘게 벗어난다",
+        "predicted {predicted:.2f} is more than {tolerance:.0%} off the measured {measured:.2f}",
+    ),
+    "few-waves": (
+        "요청이 {needed}번의 파도에 못 미쳐 벽시계로 검산할 수 없다",
+        "fewer than {needed} waves of requests: the wall clock cannot check it",
+    ),
+    "latencies-agree": (
+        "차이 {difference:+.1%} (허용 {tolerance:.0%})",
+        "{difference:+.1%} (tolerance {tolerance:.0%})",
+    ),
+    "latencies-disagree": (
+        "벽시계 역산이 histogram과 {difference:+.1%} 다르다 (허용 {tolerance:.0%})",
+        "the wall clock is {difference:+.1%} off the histogram (tolerance {tolerance:.0%})",
+    ),
+    "effect-above-spread": (
+        "효과 {effect:.1%}, 회차 간 흔들림 {spread:.1%} (배수 {factor:g})",
+        "an effect of {effect:.1%}, a spread of {spread:.1%} (factor {factor:g})",
+    ),
+    "effect-within-spread": (
+        "효과 {effect:.1%}가 회차 간 흔들림 {spread:.1%}과 구분되지 않는다 (배수 {factor:g})",
+        "an effect of {effect:.1%} is not told from a spread of {spread:.1%} (factor {factor:g})",
+    ),
+    "no-prefix-lookups": ("prefix cache를 조회하지 않았다", "nothing was looked up in a prefix cache"),
+    "prefix-hits-alike": (
+        "적중률 {own:.1%}, 기준 {baseline:.1%} (허용 {tolerance:.1%})",
+        "hit ratio {own:.1%}, the baseline's {baseline:.1%} (tolerance {tolerance:.1%})",
+    ),
+    "prefix-hits-differ": (
+        "적중률 {own:.1%}이 기준 {baseline:.1%}과 다르다 (허용 {tolerance:.1%})",
+        "hit ratio {own:.1%}, the baseline's {baseline:.1%}: they differ (tolerance {tolerance:.1%})",
+    ),
+    "memory-below": ("실행 요청당 {mib:.0f} MiB (상한 {max:g})", "{mib:.0f} MiB a running request (bound {max:g})"),
+    "memory-above": (
+        "실행 요청당 {mib:.0f} MiB, 상한 {max:g}을 넘는다",
+        "{mib:.0f} MiB a running request, above the bound of {max:g}",
     ),
     "limit-unknown": ("{argument}의 값을 알 수 없다", "the value of {argument} is not known"),
     "queue-none": (

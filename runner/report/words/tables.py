@@ -179,10 +179,6 @@ TABLES: Final[Mapping[str, tuple[str, str]]] = {
         "the client and the way are in it; a histogram could not leave excluded requests out",
     ),
     "baseline": ("baseline", "Baseline"),
-    "nothing-to-restore": (
-        "해당 없음: target {target}은 기존의 것을 바꾸지 않는다",
-        "not applicable: the target {target} changes nothing that existed before",
-    ),
     "derived": ("파생", "Derived"),
     "latency-by-wall": ("벽시계 역산", "By the wall clock"),
     "draft-tokens-a-request": ("요청당 draft 토큰", "Draft tokens a request"),
