@@ -157,7 +157,7 @@ CASES: list[tuple[str, str, str, Change]] = [
     ("speedup", "inconclusive", "requests-failed",
      edit_events(events.RequestDone, updated(verdict="truncated"), lambda e: of_cell("on", 4)(e) and e.index == 9)),
     ("speedup", "inconclusive", "rounds-missing",
-     edit_events(events.RoundFinished, lambda _: None, of_cell("off", 32))),
+     edit_events(events.RoundFinished, lambda _: None, of_cell("off", 4))),
     # queue-only-above
     ("queue-only-above", "fail", "queue-below-limit",
      edit_events(events.Sampled, updated(waiting=3.0), lambda e: e.arm == "on" and e.concurrency == 4)),
@@ -393,7 +393,9 @@ def test_a_round_never_started_is_missing(tmp_path: Path) -> None:
     def gone(journal: Any) -> Any:
         return [e for e in journal if not (isinstance(e, events.OfRound) and of_cell("on", 16, 2)(e))]
 
-    assert judged(make_record(tmp_path, change=gone), "speedup") == ("inconclusive", {"rounds-missing"})
+    # At 32 the same batch runs, and nothing confirms it any more.
+    reasons = {"rounds-missing", "speedup-not-confirmed"}
+    assert judged(make_record(tmp_path, change=gone), "speedup") == ("inconclusive", reasons)
 
 
 def test_a_prompt_that_no_phase_sends_is_not_judged(tmp_path: Path) -> None:
@@ -446,3 +448,25 @@ def test_the_second_replicates_disabled_options_count(tmp_path: Path) -> None:
 
     free = edit_events(EVIDENCE, features(unsupported_sampling=[]), lambda e: e.replicate == 1)
     assert judged(make_record(tmp_path, asks, change=free), "request-options") == ("fail", {"options-disabled"})
+
+
+def slow_rounds(level: int) -> Change:
+    """Every round of `on` at one concurrency lasts as long as thrice the baseline's."""
+    return edit_events(
+        events.RequestDone,
+        lambda e: e.model_copy(
+            update={"ended_ns": e.ended_ns + 30 * 10**9, "last_byte_ns": e.last_byte_ns + 30 * 10**9}
+        ),
+        lambda e: e.arm == "on" and e.concurrency == level and e.index == 64,
+    )
+
+
+@pytest.mark.parametrize(("slow", "other", "verdict"), [(32, 16, "inconclusive"), (4, 16, "pass")])
+def test_an_effect_that_the_same_batch_does_not_show_again_is_noise(
+    tmp_path: Path, slow: int, other: int, verdict: str
+) -> None:
+    # At 16 and 32 the same 16 requests run; at 4 they do not.
+    parameters = with_invariant("speedup", {"concurrency": [other]})
+    record = make_record(tmp_path, parameters, change=slow_rounds(slow))
+    reason = "speedup-not-confirmed" if verdict == "inconclusive" else "speedup-above"
+    assert judged(record, "speedup") == (verdict, {reason})

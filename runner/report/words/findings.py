@@ -167,6 +167,10 @@ FINDINGS: Final[Mapping[str, tuple[str, str]]] = {
         "{metric} 배속 {ratio:.3f}이지만 가장 나쁜 쌍은 {lowest:.3f}: 하한 {min:g}과 분리되지 않는다",
         "{metric} ratio {ratio:.3f}, but the worst pair shows {lowest:.3f}: not separated from {min:g}",
     ),
+    "speedup-not-confirmed": (
+        "{metric} 배속 {ratio:.3f}이지만, 같은 배치가 도는 {levels}가 확인하지 않는다 (하한 {min:g})",
+        "{metric} ratio {ratio:.3f}, but {levels}, where the same batch runs, does not confirm it (bound {min:g})",
+    ),
     "speedup-above": (
         "{metric} 배속 {ratio:.3f}, 가장 나쁜 쌍도 {lowest:.3f} (하한 {min:g})",
         "{metric} ratio {ratio:.3f}, worst pair {lowest:.3f} (bound {min:g})",

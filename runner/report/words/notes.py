@@ -11,9 +11,11 @@ NOTES: Final[Mapping[str, tuple[str, str]]] = {
     ),
     "note-summary": (
         "배속은 처리량의 비이고, 동시성 1에서는 평균 지연의 비다. "
-        "회차 범위는 가장 나쁜 쌍의 비가 1을 넘으면 분리됨이다.",
-        "The speed-up is the ratio of throughputs, at concurrency 1 of mean latencies. "
-        "Ranges are separated when the worst pair's ratio is above 1.",
+        "회차 범위는 가장 나쁜 쌍의 비가 1을 넘고, 같은 배치가 도는 다른 동시성(max-num-seqs 이상)에서도 그러면 "
+        "분리됨이다.",
+        "The speed-up is the ratio of throughputs, at concurrency 1 of mean latencies. Ranges are separated when the "
+        "worst pair's ratio is above 1, here and at every other concurrency that runs the same batch (max-num-seqs or "
+        "more).",
     ),
     "note-differs": (
         "{label}이 기준과 다른 점: {names}.",

@@ -192,5 +192,6 @@ TABLES: Final[Mapping[str, tuple[str, str]]] = {
     "separated": ("분리됨", "separated"),
     "not-separated": ("분리되지 않음", "not separated"),
     "slower-separated": ("분리됨 (느림)", "separated (slower)"),
+    "not-confirmed": ("분리되지 않음 ({levels}가 확인하지 않음)", "not separated ({levels} does not confirm it)"),
     "one-round-short": ("표본 1개, 판단 불가", "one sample, cannot be judged"),
 }
