@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from journals import EFFECTS, Change, Edit, edit_events, make_record, without_series
 
+from runner.analysis.confounding import confounders
 from runner.checks import CHECKS, run_checks
 from runner.checks.registry import load_checks
 from runner.engine import metrics
@@ -222,11 +223,19 @@ def only_off(spec: dict[str, Any]) -> None:
     del spec["conditions"]["on"], spec["phases"]["sequential"]["exclude-first"]
 
 
+def sets(spec: dict[str, Any], runner: str) -> None:
+    """The runner is what `on` is about, not a side effect of it."""
+    effects = {name: value for name, value in EFFECTS.items() if name != "model-runner"}
+    spec["conditions"]["on"].update({"side-effects": effects, "sets": {"model-runner": runner}})
+
+
 EDITS: list[tuple[str, str, str, Edit]] = [
     ("declared-differences", "fail", "difference-undeclared",
      lambda spec: spec["conditions"]["on"]["side-effects"].pop("model-runner")),
     ("declared-differences", "fail", "difference-contradicted",
      lambda spec: spec["conditions"]["on"].update({"side-effects": {**EFFECTS, "model-runner": "V2"}})),
+    ("declared-differences", "pass", "differences-declared", lambda spec: sets(spec, "V1")),
+    ("declared-differences", "fail", "difference-contradicted", lambda spec: sets(spec, "V2")),
     ("declared-differences", "not-applicable", "one-condition", only_off),
     ("speedup", "not-applicable", "one-condition", only_off),
     ("acceptance-constant", "not-applicable", "no-speculation", only_off),
@@ -470,3 +479,12 @@ def test_an_effect_that_the_same_batch_does_not_show_again_is_noise(
     record = make_record(tmp_path, parameters, change=slow_rounds(slow))
     reason = "speedup-not-confirmed" if verdict == "inconclusive" else "speedup-above"
     assert judged(record, "speedup") == (verdict, {reason})
+
+
+def test_what_a_condition_sets_confounds_nothing(tmp_path: Path) -> None:
+    plain, chosen = make_record(tmp_path), make_record(tmp_path, lambda spec: sets(spec, "V1"))
+    names = [[one.feature for one in confounders(record, record.plan.arm("on"))] for record in (plain, chosen)]
+    assert names == [
+        ["async-scheduling", "model-runner", "unsupported-sampling"],
+        ["async-scheduling", "unsupported-sampling"],
+    ]
