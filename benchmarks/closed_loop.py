@@ -1,0 +1,143 @@
+"""A closed loop against the embedded engine's own scheduler, in virtual time: no clock, no HTTP, no random.
+
+Every client sends its next request a turnaround after its last reply, as the recorded clients did. The result
+is exact for given step times; the fit, its judgement and the tests all run this one loop.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from runner.simulator.continuation import Continuation
+from runner.simulator.scheduler import PADDING, Scheduler
+from runner.simulator.sequence import Sequence as Running
+from runner.simulator.step_time import StepTime
+
+ARRIVAL_SPREAD_SECONDS = 0.0005  # between two clients' first requests; assumed
+
+
+@dataclass(frozen=True, slots=True)
+class Drafts:
+    """Drafts as recorded instead of searched: before each decode step (drafted, accepted), (0, 0) for none."""
+
+    steps: Sequence[tuple[int, int]]
+
+
+class _Script:
+    """Stands in for ``ngram.Index`` in one request: proposes what :class:`Drafts` says."""
+
+    def __init__(self, drafts: Drafts, prompt_length: int, output: Sequence[int]) -> None:
+        self._steps = iter(drafts.steps)
+        self._prompt_length = prompt_length
+        self._output = output
+
+    def propose(self, tokens: Sequence[int], k: int, max_model_len: int) -> list[int]:
+        drafted, accepted = next(self._steps)
+        at = len(tokens) - self._prompt_length
+        return [*self._output[at : at + accepted], *[PADDING] * (drafted - accepted)]
+
+
+class _Output:
+    """The tokens that a recorded request got; past their end come tokens that occur nowhere else."""
+
+    def __init__(self, tokens: Sequence[int]) -> None:
+        self._tokens = tokens
+
+    def __getitem__(self, index: int) -> int:
+        return self._tokens[index] if index < len(self._tokens) else PADDING - 1 - index
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """One request. `output` is a recorded token list or the embedded engine's own continuation.
+
+    A recorded list is given to its end, a continuation until its own end token or `max_tokens`.
+    """
+
+    prompt: Sequence[int]
+    output: Sequence[int] | Continuation
+    max_tokens: int
+    drafts: Drafts | None = None
+
+    def submit(self, scheduler: Scheduler, at: float) -> Running:
+        """Queue it at a time in seconds."""
+        own = isinstance(self.output, Continuation)
+        words = self.output if own else _Output(self.output)
+        running = Running(list(self.prompt), words, self.max_tokens, at, ignore_eos=not own)
+        scheduler.add(running)
+        if self.drafts and scheduler.drafting:
+            running.index = _Script(self.drafts, len(self.prompt), self.output)
+        return running
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """One round. `steps`, `tokens` and `running` are sums over all steps: what its time is linear in.
+
+    `idle` are seconds in which the engine had nothing to do, `wall` seconds from the first request to the last
+    reply, `latency` the mean seconds of a request as its client sees it. Drafts are counted as vLLM counts them.
+    """
+
+    steps: int
+    tokens: int
+    running: int
+    idle: float
+    wall: float
+    latency: float
+    drafts: int
+    draft_tokens: int
+    accepted: int
+
+
+def run(
+    scheduler: Scheduler, requests: Sequence[Request], clients: int, timing: StepTime, turnaround: float
+) -> Outcome:
+    """Serve `requests` in their order with `clients` clients.
+
+    `turnaround` seconds pass from a reply's last step to the same client's next request in the engine. Nearly all
+    of it is the server's HTTP side (the recorded clients lost 0.1 ms), so it counts in the client's latency.
+    """
+    waiting = [(index * ARRIVAL_SPREAD_SECONDS, index) for index in range(min(clients, len(requests)))]
+    sent = len(waiting)
+    latencies: list[float] = []
+    verified: list[tuple[int, int]] = []
+    steps = tokens = running = 0
+    now = idle = 0.0
+    while len(latencies) < len(requests):
+        if not scheduler.has_work and waiting[0][0] > now:
+            idle += waiting[0][0] - now
+            now = waiting[0][0]
+        while waiting and waiting[0][0] <= now:
+            at, index = heapq.heappop(waiting)
+            requests[index].submit(scheduler, at)
+        plan = scheduler.schedule(now)
+        now += timing.seconds(plan.total_tokens, len(plan.sequences))
+        steps, tokens, running = steps + 1, tokens + plan.total_tokens, running + len(plan.sequences)
+        result = scheduler.complete(plan, now)
+        verified += result.accepted
+        for output in result.outputs:
+            if output.finish:
+                latencies.append(now - output.sequence.arrived_at + turnaround)
+                if sent < len(requests):
+                    heapq.heappush(waiting, (now + turnaround, sent))
+                    sent += 1
+    return Outcome(
+        steps=steps,
+        tokens=tokens,
+        running=running,
+        idle=idle,
+        wall=now + turnaround,
+        latency=sum(latencies) / len(latencies),
+        drafts=len(verified),
+        draft_tokens=sum(drafted for drafted, _ in verified),
+        accepted=sum(accepted for _, accepted in verified),
+    )
+
+
+def warm_up(scheduler: Scheduler, request: Request) -> None:
+    """Serve one request outside of any measurement: it fills the prefix cache."""
+    request.submit(scheduler, 0.0)
+    while scheduler.has_work:
+        scheduler.complete(scheduler.schedule(0.0), 0.0)
