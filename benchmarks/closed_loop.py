@@ -61,15 +61,16 @@ class Request:
     max_tokens: int
     drafts: Drafts | None = None
 
-    def submit(self, scheduler: Scheduler, at: float) -> Running:
-        """Queue it at a time in seconds."""
+    def running(self, at: float) -> Running:
+        """It as it reaches the engine, at a time in seconds."""
         own = isinstance(self.output, Continuation)
         words = self.output if own else _Output(self.output)
-        running = Running(list(self.prompt), words, self.max_tokens, at, ignore_eos=not own)
-        scheduler.add(running)
-        if self.drafts and scheduler.drafting:
+        return Running(list(self.prompt), words, self.max_tokens, at, ignore_eos=not own)
+
+    def follow(self, running: Running) -> None:
+        """Let the request's recorded drafts, if it has any, replace the search, once the scheduler has got it."""
+        if self.drafts and running.index is not None:
             running.index = _Script(self.drafts, len(self.prompt), self.output)
-        return running
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +112,7 @@ def run(
             now = waiting[0][0]
         while waiting and waiting[0][0] <= now:
             at, index = heapq.heappop(waiting)
-            requests[index].submit(scheduler, at)
+            _submit(scheduler, requests[index], at)
         plan = scheduler.schedule(now)
         now += timing.seconds(plan.total_tokens, len(plan.sequences))
         steps, tokens, running = steps + 1, tokens + plan.total_tokens, running + len(plan.sequences)
@@ -138,6 +139,12 @@ def run(
 
 def warm_up(scheduler: Scheduler, request: Request) -> None:
     """Serve one request outside of any measurement: it fills the prefix cache."""
-    request.submit(scheduler, 0.0)
+    _submit(scheduler, request, 0.0)
     while scheduler.has_work:
         scheduler.complete(scheduler.schedule(0.0), 0.0)
+
+
+def _submit(scheduler: Scheduler, request: Request, at: float) -> None:
+    running = request.running(at)
+    scheduler.add(running)
+    request.follow(running)

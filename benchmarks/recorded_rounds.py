@@ -5,6 +5,7 @@ Every round becomes a cell: what its clients sent, what the engine was allowed, 
 
 from __future__ import annotations
 
+import itertools
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -289,4 +290,4 @@ def _deal(total: int, shares: Sequence[int]) -> list[int]:
     for share in shares:
         edges.append(edges[-1] + share)
     cuts = [round(total * edge / whole) if whole else 0 for edge in edges]
-    return [right - left for left, right in zip(cuts, cuts[1:], strict=False)]
+    return [right - left for left, right in itertools.pairwise(cuts)]
