@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from runner.simulator.continuation import Continuation
+from runner.simulator.ngram import Index
 from runner.simulator.scheduler import PADDING, Scheduler
 from runner.simulator.sequence import Sequence as Running
 from runner.simulator.step_time import StepTime
@@ -25,10 +26,11 @@ class Drafts:
     steps: Sequence[tuple[int, int]]
 
 
-class _Script:
-    """Stands in for ``ngram.Index`` in one request: proposes what :class:`Drafts` says."""
+class _Script(Index):
+    """Stands in for the search in one request: proposes what :class:`Drafts` says."""
 
     def __init__(self, drafts: Drafts, prompt_length: int, output: Sequence[int]) -> None:
+        super().__init__(1, 1)
         self._steps = iter(drafts.steps)
         self._prompt_length = prompt_length
         self._output = output
@@ -39,37 +41,40 @@ class _Script:
         return [*self._output[at : at + accepted], *[PADDING] * (drafted - accepted)]
 
 
-class _Output:
+class _Recorded(Continuation):
     """The tokens that a recorded request got; past their end come tokens that occur nowhere else."""
 
-    def __init__(self, tokens: Sequence[int]) -> None:
-        self._tokens = tokens
+    def __init__(self, prompt: Sequence[int], tokens: Sequence[int]) -> None:
+        super().__init__(prompt, "")
+        self._recorded = tokens
 
     def __getitem__(self, index: int) -> int:
-        return self._tokens[index] if index < len(self._tokens) else PADDING - 1 - index
+        return self._recorded[index] if index < len(self._recorded) else PADDING - 1 - index
 
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """One request. `output` is a recorded token list or the embedded engine's own continuation.
+    """One request, which gets the recorded tokens `output`, or without them the embedded engine's own words.
 
-    A recorded list is given to its end, a continuation until its own end token or `max_tokens`.
+    `message` is the user's; own words depend on it and end by themselves, at the latest at `max_tokens`.
     """
 
     prompt: Sequence[int]
-    output: Sequence[int] | Continuation
     max_tokens: int
+    output: Sequence[int] | None = None
+    message: str = ""
     drafts: Drafts | None = None
 
     def running(self, at: float) -> Running:
         """It as it reaches the engine, at a time in seconds."""
-        own = isinstance(self.output, Continuation)
-        words = self.output if own else _Output(self.output)
-        return Running(list(self.prompt), words, self.max_tokens, at, ignore_eos=not own)
+        if self.output is None:
+            return Running(list(self.prompt), Continuation(self.prompt, self.message), self.max_tokens, at)
+        words = _Recorded(self.prompt, self.output)
+        return Running(list(self.prompt), words, self.max_tokens, at, ignore_eos=True)
 
     def follow(self, running: Running) -> None:
         """Let the request's recorded drafts, if it has any, replace the search, once the scheduler has got it."""
-        if self.drafts and running.index is not None:
+        if self.drafts and self.output is not None and running.index is not None:
             running.index = _Script(self.drafts, len(self.prompt), self.output)
 
 

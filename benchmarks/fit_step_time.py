@@ -16,6 +16,10 @@ searched), so the parameters follow from least squares on relative errors over a
 Which request meets which step depends a little on the step times themselves, hence the loop is repeated until
 the parameters stay.
 
+What the rounds cannot tell apart: within one arm every cell has nearly the same tokens per running request, so b
+and c differ only between arms and share that difference with d. Where two of them fit as well as three, the third
+is 0. Rounds of another shape (long prompts, say) are therefore outside of what was fitted.
+
 Prints the profile's document and the judgement; ``--write`` stores the document as
 ``runner/simulator/profiles/PROFILE/step_time.json``.
 """
@@ -33,7 +37,7 @@ import least_squares
 import recorded_rounds
 from closed_loop import Outcome
 from recorded_rounds import Arm, Series
-from step_time_judgement import Model, report
+from step_time_judgement import Model, report, residuals
 
 from runner.simulator.step_time import StepTime
 
@@ -173,9 +177,11 @@ def main() -> None:
     if given.write:
         path = recorded_rounds.ROOT / "runner" / "simulator" / "profiles" / given.profile / "step_time.json"
         path.write_text(text, "utf-8")
-    judged = SOURCES[given.profile].judged
-    if judged:
-        print(report(judged(), Model(document["parameters"], document["turnaround_seconds"])), end="")
+    source = SOURCES[given.profile]
+    model = Model.of(document)
+    print(residuals(source.series(), model), end="")
+    if source.judged:
+        print(report(source.judged(), model), end="")
 
 
 if __name__ == "__main__":

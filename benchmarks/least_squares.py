@@ -7,7 +7,11 @@ from collections.abc import Sequence
 
 
 def non_negative(rows: Sequence[Sequence[float]], values: Sequence[float]) -> list[float]:
-    """Parameters >= 0 that minimise the squared error, by trying every set of positive ones."""
+    """Parameters >= 0 that minimise the squared error, by trying every set of positive ones.
+
+    Fewer positive parameters win where more do not make the error smaller: what the rows cannot tell apart is
+    given to one parameter, not shared out.
+    """
     count = len(rows[0])
     best: tuple[float, list[float]] = (float("inf"), [])
     for size in range(1, count + 1):

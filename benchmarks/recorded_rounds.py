@@ -18,7 +18,6 @@ from closed_loop import Drafts, Outcome, Request, run, warm_up
 from ruamel.yaml import YAML
 
 from runner.simulator import chat_template
-from runner.simulator.continuation import Continuation
 from runner.simulator.kv_cache import BlockPool
 from runner.simulator.scheduler import Limits, Scheduler
 from runner.simulator.step_time import StepTime
@@ -89,7 +88,7 @@ def article() -> Series:
     """The published figures, driven by the embedded engine's own words for the article's prompt."""
     figures = YAML(typ="safe").load((ROOT / ARTICLE).read_text("utf-8"))
     prompt = chat_template.render([("user", figures["prompt"])])
-    request = Request(prompt, Continuation(prompt, figures["prompt"]), figures["max_tokens"])
+    request = Request(prompt, figures["max_tokens"], message=figures["prompt"])
     cells = []
     for name, step, drafts in (("off", "V2 async", 0), ("on", "V1 sync", figures["spec_tokens"])):
         arm = Arm(name, step, Limits(figures["max_num_seqs"], 2048, figures["max_model_len"], drafts))
@@ -102,7 +101,7 @@ def article() -> Series:
 def h200() -> Series:
     """First series on the H200: the Korean prompt of 73 tokens; the process's first request is left out."""
     folder = RECORDINGS / "h200"
-    cells = []
+    cells: list[Cell] = []
     for name, step, batched, drafts in (
         ("q3b-off", "V2 async", 8192, 0),
         ("q3b-off-noasync", "V2 sync", 8192, 0),
@@ -127,8 +126,8 @@ def h200() -> Series:
 def h200_b2048() -> Series:
     """Second series on the H200, other prompt; of its processes `b` only the throughputs in the README exist."""
     folder = RECORDINGS / "h200-b2048"
-    others = _readme_throughputs((folder / "README.md").read_text("utf-8"))
-    cells = []
+    others = readme_throughputs((folder / "README.md").read_text("utf-8"))
+    cells: list[Cell] = []
     for name, process, step, drafts in (
         ("off", "off-a", "V2 async", 0),
         ("on", "on-a", "V1 sync", 5),
@@ -188,14 +187,15 @@ def _json(path: Path) -> Any:
 
 def _seconds_in_engine(metrics: Path, cell: str) -> float:
     """What a cell added to the sum of vLLM's own end-to-end latencies."""
-    before, after = (
-        float(re.search(r"^vllm:e2e_request_latency_seconds_sum\{.*\} (\S+)$", text, re.M)[1])
-        for text in ((metrics / f"{cell}-{side}.prom").read_text("utf-8") for side in ("before", "after"))
-    )
-    return after - before
+    sums = []
+    for side in ("before", "after"):
+        text = (metrics / f"{cell}-{side}.prom").read_text("utf-8")
+        (found,) = re.findall(r"^vllm:e2e_request_latency_seconds_sum\{.*\} (\S+)$", text, re.M)
+        sums.append(float(found))
+    return sums[1] - sums[0]
 
 
-def _readme_throughputs(text: str) -> dict[str, dict[int, list[float]]]:
+def readme_throughputs(text: str) -> dict[str, dict[int, list[float]]]:
     """Column name -> concurrency -> requests a second, out of the README's table."""
     table = [
         [entry.strip(" *") for entry in line.strip("|").split("|")] for line in re.findall(r"^\|.*\|$", text, re.M)
@@ -216,7 +216,7 @@ def _b2048_body() -> tuple[list[int], list[int]]:
 
 def _b2048_request() -> Request:
     prompt, output = _b2048_body()
-    return Request(prompt, output, len(output))
+    return Request(prompt, len(output), output)
 
 
 def _h200_request() -> Request:
@@ -230,7 +230,7 @@ def _h200_request() -> Request:
     sentence = output[2 : line - 1]
     before = 73 - len(sentence) - 8
     prompt = [*range(-1000, -1000 + before), *sentence, *range(-2000, -1992)]
-    return Request(prompt, output, len(output))
+    return Request(prompt, len(output), output)
 
 
 def _cpu_requests(folder: Path) -> list[Request]:
@@ -257,7 +257,7 @@ def _cpu_requests(folder: Path) -> list[Request]:
             length, count = off[index]["prompt_tokens"], off[index]["completion_tokens"]
             output = [1000 * index + position for position in range(count)]
             prompt = [-(1000 * index + position) - 2 for position in range(length)]
-            requests.append(Request(prompt, output, count, _drafts(count, *script)))
+            requests.append(Request(prompt, count, output, drafts=_drafts(count, *script)))
     return requests
 
 

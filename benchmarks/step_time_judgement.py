@@ -38,6 +38,11 @@ class Model:
     parameters: Mapping[str, Any]
     turnaround: float
 
+    @classmethod
+    def of(cls, document: Mapping[str, Any]) -> Model:
+        """Out of a profile's ``step_time.json``."""
+        return cls(document["parameters"], document["turnaround_seconds"])
+
     def play(self, cell: Cell) -> Outcome:
         """A cell's round in virtual time."""
         runner, scheduling = cell.arm.step.split()
@@ -57,6 +62,12 @@ class Level:
     cell: Cell
     throughput: float
     latency: float
+    steps: int
+
+    @property
+    def step_milliseconds(self) -> float:
+        """Recorded mean time of a step, idle time between requests included."""
+        return 1e3 * len(self.cell.requests) / self.cell.throughput / self.steps
 
     @property
     def spread(self) -> float | None:
@@ -96,7 +107,7 @@ def levels(series: Series, model: Model) -> list[Level]:
     found = []
     for cell in series.cells:
         outcome = model.play(cell)
-        found.append(Level(cell, len(cell.requests) / outcome.wall, outcome.latency))
+        found.append(Level(cell, len(cell.requests) / outcome.wall, outcome.latency, outcome.steps))
     return found
 
 
@@ -123,15 +134,11 @@ def report(series: Series, model: Model) -> str:
     """The judgement as text."""
     reasons = exceptions(series.source)
     found = levels(series, model)
-    lines = [f"\nJudged on {series.source}. Levels, not judged: requests/s and seconds, recorded -> embedded"]
-    for level in found:
-        cell = level.cell
-        lines.append(
-            f"  {cell.arm.name:16} C={cell.clients:<3} {cell.throughput:8.3f} -> {level.throughput:8.3f} "
-            f"{level.throughput / cell.throughput - 1:+7.1%}   {cell.latency:7.3f} -> {level.latency:7.3f} "
-            f"{level.latency / cell.latency - 1:+7.1%}   spread {percent(level.spread)}"
-        )
-    lines.append("Ratios: recorded -> embedded, error, tolerances (fixed, the recording's own spread)")
+    lines = [
+        f"\nJudged on {series.source}.",
+        *_table(found),
+        "Ratios: recorded -> embedded, error, tolerances (fixed, the recording's own spread)",
+    ]
     for ratio in ratios(found):
         verdict = "within" if ratio.within else f"OUTSIDE: {reasons.get(ratio.subject, 'no reason is stated')}"
         lines.append(
@@ -139,6 +146,24 @@ def report(series: Series, model: Model) -> str:
             f"({percent(LEAST_TOLERANCE)}, {percent(ratio.spread)}) {verdict}"
         )
     return "\n".join(lines) + "\n"
+
+
+def residuals(series: Series, model: Model) -> str:
+    """Levels of the fitted series as text, where latencies were measured."""
+    found = [level for level in levels(series, model) if level.cell.latencies]
+    return "\n".join([f"\nFitted to {series.source}.", *_table(found)]) + "\n" if found else ""
+
+
+def _table(found: Sequence[Level]) -> Iterator[str]:
+    yield "Levels, not judged: requests/s, seconds a request, recorded -> embedded; recorded ms a step"
+    for level in found:
+        cell = level.cell
+        yield (
+            f"  {cell.arm.name:16} C={cell.clients:<3} {cell.throughput:8.3f} -> {level.throughput:8.3f} "
+            f"{level.throughput / cell.throughput - 1:+7.1%}   {cell.latency:7.3f} -> {level.latency:7.3f} "
+            f"{level.latency / cell.latency - 1:+7.1%}   {level.step_milliseconds:5.2f} ms   "
+            f"spread {percent(level.spread)}"
+        )
 
 
 def percent(share: float | None) -> str:
