@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from fit_step_time import solve
 from recorded_rounds import Arm, Cell, Series, article
+from step_time_judgement import Model, levels
 
 from runner.simulator import profile, step_time
 from runner.simulator.scheduler import Limits
@@ -62,6 +63,8 @@ def test_the_fit_gives_back_the_rounds_that_it_was_given(known: tuple[float, ...
 def test_published_throughput_follows_within_two_percent() -> None:
     for row in stored()["requests_per_second"]:
         assert abs(row["percent"]) < 2, row
+    for level in levels(article(), Model.of(stored())):
+        assert level.throughput == pytest.approx(level.cell.throughput, rel=0.02)
 
 
 def test_published_throughput_is_the_one_that_is_fitted() -> None:
