@@ -1,5 +1,6 @@
 """Is an effect told from the rounds' own spread? (article, 8-3 and 9-3)."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
@@ -31,9 +32,9 @@ def separation(
     own = _own(record, arm, level, metric, bound)
     if isinstance(own, Absent) or own == "overlaps":
         return own if isinstance(own, Absent) else Separation("overlaps")
-    unconfirmed = tuple(
-        other for other in _same_batch(record, arm, level) if _own(record, arm, other, metric, bound) != own
-    )
+    full = same_batch(record, arm, concurrencies(record))
+    others = [other for other in full if other != level] if level in full else []
+    unconfirmed = tuple(other for other in others if _own(record, arm, other, metric, bound) != own)
     return Separation("overlaps", unconfirmed) if unconfirmed else Separation(own)
 
 
@@ -51,10 +52,10 @@ def _own(
     return "slower" if highest < bound else "overlaps"
 
 
-def _same_batch(record: Record, arm: str, level: int) -> list[int]:
-    """The other concurrencies that fill the same batch; none where the limit is not an argument of both arms."""
+def same_batch(record: Record, arm: str, levels: Iterable[int]) -> list[int]:
+    """Those concurrencies that fill one and the same batch in both arms: at or above both arms' `max-num-seqs`. None
+    where that limit is not an argument of both."""
     limits = [record.plan.arm(one).argument(BATCH_LIMIT) for one in (record.plan.baseline, arm)]
     if any(isinstance(limit, bool) or not isinstance(limit, int) for limit in limits):
         return []
-    full = max(limits)
-    return [other for other in concurrencies(record) if other != level and min(level, other) >= full]
+    return [level for level in levels if level >= max(limits)]

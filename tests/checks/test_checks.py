@@ -275,6 +275,11 @@ def one_other_text(journal: list[events.Event]) -> Any:
     return [journal[0], other, *change(journal[1:])]
 
 
+OVERLAP = edit_events(
+    events.RequestDone,
+    lambda e: e.model_copy(update={"last_byte_ns": e.last_byte_ns + 2 * 10**9}),
+    lambda e: of_cell("on", 1)(e) and e.index == 5,
+)
 WALL = edit_events(events.Scraped, grown(metrics.E2E_SUM, 15.0), after("off", 4, 2))
 HITS = edit_events(events.Scraped, grown(metrics.PREFIX_CACHE_HITS, -50), after("on", 16, 2))
 STEPS = edit_events(events.Scraped, grown(metrics.ITL_SUM, 1.0), after("on", 1))
@@ -293,6 +298,8 @@ PARAMETERS: list[tuple[str, Change, dict[str, Any], str, dict[str, Any], str]] =
     ("latency-cross-check", WALL, {"tolerance": 0.2}, "pass", {"tolerance": 0.05}, "fail"),
     ("spread-below-effect", slower_round, {"factor": 0.1}, "pass", {"factor": 1.0}, "inconclusive"),
     ("same-prefix-hits", HITS, {"tolerance": 0.1}, "pass", {"tolerance": 0.0}, "fail"),
+    ("sequential-separated", OVERLAP, {"conditions": ["off"]}, "inconclusive", {"conditions": ["on"]}, "fail"),
+    ("spread-below-effect", slower_round, {"conditions": ["off"]}, "inconclusive", {"factor": 0.1}, "pass"),
     ("memory-per-running", list, {"max-mib": 26}, "pass", {"max-mib": 24}, "fail"),
     ("queue-only-above", list, {"limit": 16}, "pass", {"limit": 32}, "fail"),
     ("queue-only-above", list, {"argument": "max_num_seqs"}, "pass", {"argument": "served-model-name"}, "inconclusive"),

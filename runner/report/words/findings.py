@@ -130,6 +130,10 @@ FINDINGS: Final[Mapping[str, tuple[str, str]]] = {
         "no request uses a disabled option ({options})",
     ),
     "no-output": ("비교할 출력이 없다 (prompt {prompt})", "no output to compare (prompt {prompt})"),
+    "outputs-partly-kept": (
+        "{n}건 중 {kept}건의 출력만 기록에 있고, 모두 기준 출력과 같다",
+        "only {kept} of {n} texts are in the record; all of them equal the baseline's output",
+    ),
     "outputs-equal": ("{n}건 모두 기준 출력과 같다", "all {n} equal the baseline's output"),
     "outputs-differ": (
         "{n}건 중 {different}건이 다르다 (허용 {allowed}). 첫 차이는 문자 {character}, 토큰 {token}: "

@@ -108,6 +108,14 @@ NOTES: Final[Mapping[str, tuple[str, str]]] = {
         "C={low} → C={high}: 회차의 폭이 겹친다. 차이 없이 같은 자리로 읽는다.",
         "C={low} → C={high}: the rounds' ranges overlap; read as the same.",
     ),
+    "note-step-within-noise": (
+        "C={low} → C={high}: 폭은 겹치지 않지만, 같은 배치가 도는 동시성끼리 벌어진 만큼을 넘지 않는다.",
+        "C={low} → C={high}: the ranges are apart, by no more than those of concurrencies that run the same batch.",
+    ),
+    "note-step-same-batch": (
+        "C={low} → C={high}: 같은 배치가 도는데도 폭이 겹치지 않는다. 배속의 변화가 아니라 host의 흔들림이다.",
+        "C={low} → C={high}: the ranges are apart although the same batch runs: the host's noise, no effect.",
+    ),
     "note-step-unknown": ("C={low} → C={high}: {why}.", "C={low} → C={high}: {why}."),
     "note-operating-point": (
         "운영 지점은 동시성 {level}이다. {label} 기준 {rate}.",

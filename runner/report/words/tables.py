@@ -129,7 +129,7 @@ TABLES: Final[Mapping[str, tuple[str, str]]] = {
     "status.varying": ("반복마다 다름", "differs between replicates"),
     "status.no-difference": ("차이 아님", "no difference"),
     "status.same": ("같음", "the same"),
-    "status.chosen": ("조건의 인자", "the condition's own argument"),
+    "status.chosen": ("조건의 설정", "the condition's own setting"),
     # Conversion, distribution, forward model
     "conversion": ("환산", "Conversion"),
     "speedup-of-means": ("평균 기준 배속", "Ratio of means"),
