@@ -59,6 +59,17 @@ def confounders(record: Record, arm: Arm) -> list[Difference]:
     return [one for one in side_effects(record, arm) if one.status != "no-difference"]
 
 
+def controls(record: Record, arm: Arm) -> list[tuple[Arm, list[str]]]:
+    """The other arms that share confounders with this one, and which: against them the comparison is free of those."""
+    features = [one.feature for one in confounders(record, arm)]
+    found = []
+    for other in record.plan.others:
+        shared = [name for name in features if _feature(record, other.id, name) == _feature(record, arm.id, name)]
+        if other.id != arm.id and shared and _evidence(record, other.id):
+            found.append((other, shared))
+    return found
+
+
 def parsed_differences(record: Record, arm: Arm) -> dict[str, tuple[Any, Any]] | None:
     """Arguments that the engines parsed differently although the spec gives them alike, as (baseline, other).
 

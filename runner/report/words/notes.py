@@ -121,6 +121,10 @@ NOTES: Final[Mapping[str, tuple[str, str]]] = {
         "운영 지점은 동시성 {level}이다. {label} 기준 {rate}.",
         "The operating point is concurrency {level}: {rate} with {label}.",
     ),
+    "note-one-round": (
+        "{cells}: 한 회차의 값이라 흔들림을 알 수 없다.",
+        "{cells}: the figure of one round, whose spread is not known.",
+    ),
     "note-quote": ("{label} {feature}: {quote}", "{label} {feature}: {quote}"),
     "note-drafts-window": (
         "{label}, 동시성 {concurrency}의 회차 구간.",
@@ -146,6 +150,11 @@ NOTES: Final[Mapping[str, tuple[str, str]]] = {
     "gap-confounded": (
         "{label}의 배속에서 {features}의 몫: 이를 나눌 대조 조건이 없다",
         "the share of {features} in the speed-up of {label}: there is no control condition that tells",
+    ),
+    "gap-controlled": (
+        "{label}의 배속에서 {shared}의 몫: 이것이 같은 대조 조건 {control}에 대한 비는 {ratios}. 판정하지 않은 값이다",
+        "the share of {shared} in the speed-up of {label}: against the control {control}, which shares them, it is "
+        "{ratios}; not judged",
     ),
     "gap-gpu": ("GPU 사용률과 memory: 표본이 없다", "GPU utilization and memory: not sampled"),
     "gap-knee": ("{label}의 포화점: {why}", "the knee of {label}: {why}"),
