@@ -17,7 +17,7 @@ TABLES: Final[Mapping[str, tuple[str, str]]] = {
     "table.sequential-rounds": ("순차 요청의 회차별 소요", "Sequential requests, one by one"),
     "table.startup-evidence": ("기동 로그의 적용 근거", "Evidence from the start-up"),
     "table.disabled-features": ("함께 바뀐 것들", "What changed along with it"),
-    "table.sequential-comparison": ("순차 요청 비교", "Sequential requests compared"),
+    "table.sequential-comparison": ("두 조건 비교", "Sequential requests compared"),
     "table.conversion": ("배속 환산", "The comparison as ratios"),
     "table.draft-counters": ("draft 카운터", "Draft counters"),
     "table.acceptance-positions": ("자리별 채택", "Acceptance by position"),
