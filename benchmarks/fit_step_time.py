@@ -22,11 +22,12 @@ from typing import Any
 
 from ruamel.yaml import YAML
 
-from runner.simulator import chat_template
+from runner.simulator import chat_template, drafting
 from runner.simulator.continuation import Continuation
 from runner.simulator.kv_cache import BlockPool
 from runner.simulator.scheduler import Limits, Scheduler
 from runner.simulator.sequence import Sequence
+from runner.simulator.speculation import Speculation
 from runner.simulator.step_time import StepTime
 
 TURNAROUND_SECONDS = 0.002  # from a reply to the same client's next request reaching the engine; assumed
@@ -65,7 +66,9 @@ def closed_loop(
         max_num_seqs=figures["max_num_seqs"],
         max_num_scheduled_tokens=2048,
         max_model_len=figures["max_model_len"],
-        drafts=figures["spec_tokens"] if arm == "on" else 0,
+        drafting=drafting.of(Speculation("ngram", figures["spec_tokens"], 5, 5, None), "V1", figures["max_model_len"])
+        if arm == "on"
+        else None,
     )
     scheduler = Scheduler(limits, BlockPool(BLOCKS, 16, prefix_caching=True))
     prompt = chat_template.render([("user", figures["prompt"])])
