@@ -44,11 +44,10 @@ class Configuration:
     prefix_caching: bool
     chunked_prefill: bool
     speculation: Speculation | None
-    async_scheduling: bool  # in force in the engine
-    async_announced: bool  # what the API server says of it, before the platform has its word
+    async_scheduling: bool  # as decided from the arguments, and as the API server says
     async_refused: bool  # auto turned it off because of the method
     runner: str  # "V1" or "V2"
-    runner_fallback: str | None  # what V2 "requires" or "does not yet support"; None if the environment decided
+    runner_fallback: str | None  # what V2 does not yet support; None if V2 is used or something else rules it out
     development: bool
 
     @property
@@ -58,6 +57,11 @@ class Configuration:
     @property
     def version(self) -> str:
         return self.release.version
+
+    @property
+    def async_in_force(self) -> bool:
+        """Whether the engine schedules ahead. The CPU platform turns it off after it was decided, without a word."""
+        return self.async_scheduling and self.host.device != "CPU"
 
     @property
     def activation_bytes(self) -> int:
@@ -92,7 +96,7 @@ def build(
         )
     batched, seqs = _batch_limits(values, host)
     runner, fallback = _runner(drafting, release, host, environment.get("VLLM_USE_V2_MODEL_RUNNER"))
-    announced, refused = _async_scheduling(values["async_scheduling"], drafting, release, runner)
+    asynchronous, refused = _async_scheduling(values["async_scheduling"], drafting, release, runner)
     block_size = values["block_size"] or host.block_size
     kv_bytes, blocks = _kv_blocks(values, block_size, max_model_len, host, batched)
     names = values["served_model_name"] or [values["model"]]
@@ -112,8 +116,7 @@ def build(
         prefix_caching=values["enable_prefix_caching"] is not False,
         chunked_prefill=values["enable_chunked_prefill"] is not False,
         speculation=drafting,
-        async_scheduling=announced and host.device != "CPU",  # the CPU platform turns it off without a word
-        async_announced=announced,
+        async_scheduling=asynchronous,
         async_refused=refused,
         runner=runner,
         runner_fallback=fallback,
@@ -146,19 +149,19 @@ def _refuse_unknown(release: Release, host: Host) -> None:
 
 
 def _runner(drafting: Speculation | None, release: Release, host: Host, forced: str | None) -> tuple[str, str | None]:
-    """The model runner, and why it is not V2."""
+    """The model runner, and what V2 does not yet support of what was asked."""
     if forced == "0":
         return "V1", None
     if not host.triton:
         if forced == "1":
             raise ValueError("Model Runner V2 requires Triton.")
-        return "V1", "requires Triton"
+        return "V1", None
     if drafting is None or release.speculates_on_v2:
         return "V2", None
     unsupported = "ngram/ngram_gpu speculative decoding"
     if forced == "1":
         raise ValueError(f"Model Runner V2 does not yet support: {unsupported}")
-    return "V1", f"does not yet support {unsupported}"
+    return "V1", unsupported
 
 
 def _async_scheduling(

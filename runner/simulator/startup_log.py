@@ -43,22 +43,18 @@ def resolved(configuration: Configuration) -> None:
         )
     drafting = configuration.speculation
     if configuration.async_refused and drafting:
-        words = (
-            "Async scheduling is disabled because the V1 model runner does not support it with "
-            f"{drafting.method}-based speculative decoding."
-            if configuration.version == "0.33.0"
-            else f"Async scheduling not supported with {drafting.method}-based speculative decoding and will be "
-            "disabled."
+        log.api(
+            "WARNING",
+            "vllm.py:1077",
+            f"Async scheduling not supported with {drafting.method}-based speculative decoding and will be disabled.",
         )
-        log.api("WARNING", "vllm.py:1077", words)
     _scheduling_and_compilation("APIServer", configuration)
     _runner_fallback("APIServer", configuration)
     log.api("INFO", "compilation.py:329", "Enabled custom fusions: norm_quant, act_quant")
 
 
 def _scheduling_and_compilation(role: log.Role, configuration: Configuration) -> None:
-    on = configuration.async_announced if role == "APIServer" else configuration.async_scheduling
-    state = "enabled" if on else "disabled"
+    state = "enabled" if configuration.async_scheduling else "disabled"
     log.write(role, "INFO", "vllm.py:1109", f"Asynchronous scheduling is {state}.")
     drafting = configuration.speculation
     if drafting and configuration.async_scheduling:
@@ -111,7 +107,7 @@ def _runner_fallback(role: log.Role, configuration: Configuration) -> None:
             role,
             "WARNING",
             "vllm.py:584",
-            f"Model Runner V2 {configuration.runner_fallback}; using the V1 model runner instead.",
+            f"Model Runner V2 does not yet support {configuration.runner_fallback}; using the V1 model runner instead.",
         )
 
 

@@ -292,12 +292,17 @@ def recorded_switches(folder: str) -> tuple[str, str | None, bool | None]:
     return runner, why[1] if why else None, said[-1] == "enabled" if said else None
 
 
-def _switches_row(folder: str) -> Row:
-    runner, why, asynchronous = recorded_switches(folder)
+def switches(folder: str) -> tuple[str, str | None, bool]:
+    """The same of the embedded engine's configuration."""
     built = configuration_of(folder)
-    sides = ((runner, why, asynchronous), (built.runner, built.runner_fallback, built.async_scheduling))
-    known = asynchronous is not None
-    equal = sides[0][: 2 + known] == sides[1][: 2 + known]
+    unsupported = f"does not yet support {built.runner_fallback}" if built.runner_fallback else None
+    return built.runner, unsupported if built.host.triton else "requires Triton", built.async_in_force
+
+
+def _switches_row(folder: str) -> Row:
+    sides = recorded_switches(folder), switches(folder)
+    said = 2 if sides[0][2] is None else 3
+    equal = sides[0][:said] == sides[1][:said]
     words = {True: "async", False: "not async", None: "async not said"}
     texts = (", ".join(part for part in (one, reason, words[on]) if part) for one, reason, on in sides)
     return Row(folder, "model runner, why not V2, scheduling", *texts, "equal" if equal else "differs")

@@ -28,6 +28,7 @@ from fidelity_behaviour import (
     recorded_switches,
     rows,
     second_series,
+    switches,
 )
 from fidelity_replay import RECORDINGS, Exchange, Replay, bodies, configured, moved, read_json, scrape, streams
 
@@ -189,16 +190,17 @@ def test_steps_and_accepted_drafts_make_up_the_tokens_of_every_recording(pair: t
 
 @pytest.mark.parametrize("folder", STARTS)
 def test_runner_and_scheduling_are_those_of_the_recorded_start(folder: str) -> None:
-    runner, why, asynchronous = recorded_switches(folder)
+    *recorded, said = recorded_switches(folder)
+    *embedded, in_force = switches(folder)
+    assert embedded == recorded
     built = configuration_of(folder)
-    assert (built.runner, built.runner_fallback) == (runner, why)
-    if asynchronous is None:
+    if said is None:
         assert built.version == "0.32.0"  # which no longer says it
     else:
-        assert built.async_scheduling == asynchronous
+        assert in_force == said
     if folder.startswith(SECOND):
         effective = read_json(f"{folder}/server_info.json")["vllm_config"]["scheduler_config"]
-        assert built.async_scheduling == effective["async_scheduling"]
+        assert in_force == effective["async_scheduling"]
         assert built.max_num_scheduled_tokens == effective["max_num_batched_tokens"] == 2048
 
 

@@ -17,7 +17,7 @@ NGRAM = SPECULATION
 GPU = ("--spec-method", "ngram_gpu", "--spec-tokens", "5")
 V1 = {"VLLM_USE_V2_MODEL_RUNNER": "0"}
 V2 = {"VLLM_USE_V2_MODEL_RUNNER": "1"}
-UNSUPPORTED = "does not yet support ngram/ngram_gpu speculative decoding"
+UNSUPPORTED = "ngram/ngram_gpu speculative decoding"
 
 
 def build(version: str, host: str, *flags: str, **environment: str) -> Configuration:
@@ -40,10 +40,10 @@ def drafter(built: Configuration) -> Drafter | None:
         ("0.26.0", "article", NGRAM, V1, "V1", None, False, True, EarliestMatch),
         ("0.26.0", "article", (*NGRAM, "--no-async-scheduling"), {}, "V1", UNSUPPORTED, False, False, EarliestMatch),
         ("0.26.0", "article", GPU, {}, "V1", UNSUPPORTED, True, False, PaddedEarliestMatch),
-        ("0.26.0", "cpu", (), {}, "V1", "requires Triton", False, False, None),
-        ("0.26.0", "cpu", NGRAM, {}, "V1", "requires Triton", False, True, EarliestMatch),
-        ("0.32.0", "cpu", (), {}, "V1", "requires Triton", False, False, None),
-        ("0.32.0", "cpu", NGRAM, {}, "V1", "requires Triton", False, True, EarliestMatch),
+        ("0.26.0", "cpu", (), {}, "V1", None, False, False, None),
+        ("0.26.0", "cpu", NGRAM, {}, "V1", None, False, True, EarliestMatch),
+        ("0.32.0", "cpu", (), {}, "V1", None, False, False, None),
+        ("0.32.0", "cpu", NGRAM, {}, "V1", None, False, True, EarliestMatch),
         ("0.32.0", "cpu", NGRAM, V1, "V1", None, False, True, EarliestMatch),
         ("0.33.0", "article", (), {}, "V2", None, True, False, None),
         ("0.33.0", "article", NGRAM, {}, "V2", None, True, False, LatestMatch),
@@ -68,10 +68,10 @@ def test_runner_scheduling_and_drafter(
 ) -> None:
     built = build(version, host, *flags, **environment)
     assert (built.runner, built.runner_fallback) == (runner, fallback)
-    assert (built.async_scheduling, built.async_refused) == (asynchronous, refused)
+    assert (built.async_in_force, built.async_refused) == (asynchronous, refused)
     assert type(drafter(built)) is (kind or type(None))
     # The CPU platform turns it off after the API server has said that it is on.
-    assert built.async_announced == (asynchronous or (host == "cpu" and not refused))
+    assert built.async_scheduling == (asynchronous or (host == "cpu" and not refused))
     assert built.max_num_scheduled_tokens == built.max_num_batched_tokens  # N-gram charges no slots
 
 
@@ -113,48 +113,6 @@ def test_the_lookup_window_reaches_the_drafter() -> None:
     assert made
     assert made.propose([1, 2, 3, 9, 8, 1, 2, 3]) == [9, 8]
     assert made.propose([1, 2, 3, 9, 8, 1, 2, 3, 7, 2, 3]) == [3, 3]  # two tokens are too few
-
-
-@pytest.mark.parametrize(
-    ("version", "host", "environment", "lines", "unsaid"),
-    [
-        (
-            "0.33.0",
-            "article",
-            V1,
-            [
-                "Async scheduling is disabled because the V1 model runner does not support it with ngram-based "
-                "speculative decoding."
-            ],
-            ["Async scheduling not supported", "using the V1 model runner instead"],
-        ),
-        ("0.33.0", "article", {}, ["Using V2 Model Runner"], ["Async scheduling", "using the V1 model runner"]),
-        (
-            "0.32.0",
-            "cpu",
-            {},
-            [
-                "Async scheduling not supported with ngram-based speculative decoding and will be disabled.",
-                "Model Runner V2 requires Triton; using the V1 model runner instead.",
-            ],
-            ["does not yet support"],
-        ),
-    ],
-)
-def test_what_the_start_says_of_it(
-    start: Callable[..., EngineProcess],
-    version: str,
-    host: str,
-    environment: dict[str, str],
-    lines: list[str],
-    unsaid: list[str],
-) -> None:
-    flags = (*NGRAM, "--max-model-len", "2048")
-    engine = start(*flags, SIMULATOR_VERSION=version, SIMULATOR_PROFILE=host, **environment).ready()
-    for line in lines:
-        assert line in engine.text
-    for line in unsaid:
-        assert line not in engine.text
 
 
 def test_an_engine_that_nobody_saw_does_not_start(start: Callable[..., EngineProcess]) -> None:
