@@ -6,7 +6,7 @@ at any speed. Order of a step, as in vLLM's ``v1/core/sched/scheduler.py``: runn
 each), then waiting ones (prefill chunks) while slots, KV blocks and the token budget last.
 
 Steps follow one another: the result of one is known before the next is planned. vLLM's async scheduler plans one
-ahead and so runs one more step for a request that ends by a stop token; that step is not imitated.
+ahead, so that a slot there is free one step after its request has ended; that step is not imitated.
 """
 
 from __future__ import annotations

@@ -131,6 +131,15 @@ def _compare(
     return Comparison(recording, clients, both, {key: embedded[key] for key in both}, missing, cell, not only)
 
 
+def full_queue_steps(arm: str, name: str) -> tuple[int, int]:
+    """Engine steps of a round in which requests always wait, recorded and replayed: nearly free of arrival times."""
+    folder = f"{SECOND}/{arm}/metrics"
+    (replayed,) = (one.cell for one in second_series(arm) if one.recording.endswith(f": {name}"))
+    recorded = moved(scrape(f"{folder}/{name}-before.prom"), scrape(f"{folder}/{name}-after.prom"))
+    key = (f"{SHARED_STEPS}_count", "")
+    return int(recorded[key]), int(moved(replayed.before, replayed.after)[key])
+
+
 # Recorded starts whose log and command line are kept: folder, release, profile.
 STARTS = {
     **{f"{SECOND}/{arm}": ("0.26.0", "h200") for arm in ARMS},
@@ -308,6 +317,14 @@ def _switches_row(folder: str) -> Row:
     return Row(folder, "model runner, why not V2, scheduling", *texts, "equal" if equal else "differs")
 
 
+def _full_queue_row(arm: str, name: str) -> Row:
+    recorded, embedded = full_queue_steps(arm, name)
+    more = recorded - embedded
+    words = f"{more} more in four waves of 16 requests: "
+    words += "arrivals, and a slot that is free a step later" if switches(f"{SECOND}/{arm}")[2] else "arrivals"
+    return Row(f"{SECOND}/{arm}: {name}", "engine steps, 16 running, 16 waiting", str(recorded), str(embedded), words)
+
+
 def blocks(arm: str) -> tuple[set[tuple[int, int]], set[tuple[int, int]]]:
     """(running requests, KV blocks held) at each moment: as sampled from the recorded engine, and of the replay."""
     folder = f"{SECOND}/{arm}"
@@ -335,6 +352,7 @@ def rows() -> list[Row]:
             found += _rows_of(comparison)
         streamed = second_series(arm)[-len(STREAMS) :]
         found += [_stream_row(arm, name, comparison) for name, comparison in zip(STREAMS, streamed, strict=True)]
+        found += [_full_queue_row(arm, name) for name in CELLS if CELLS[name] == 32]
         found.append(_blocks_row(arm))
     for arm in CPU_ARMS:
         found += _rows_of(cpu_series(arm))

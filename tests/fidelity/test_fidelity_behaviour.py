@@ -24,6 +24,7 @@ from fidelity_behaviour import (
     configuration_of,
     cpu_series,
     first_series,
+    full_queue_steps,
     one_exchange,
     recorded_switches,
     rows,
@@ -204,6 +205,22 @@ def test_runner_and_scheduling_are_those_of_the_recorded_start(folder: str) -> N
         assert built.max_num_scheduled_tokens == effective["max_num_batched_tokens"] == 2048
 
 
+@pytest.mark.parametrize("name", [name for name, clients in CELLS.items() if clients == 32])
+@pytest.mark.parametrize("arm", ARMS)
+def test_steps_while_a_queue_waits(arm: str, name: str) -> None:
+    """One or two steps more than the replay's, whose requests all arrive at once; scheduling ahead, which the embedded
+    engine does not imitate, costs about one more in each of the four waves.
+    """
+    recorded, embedded = full_queue_steps(arm, name)
+    assert embedded == 4 * len(one_stream(arm))
+    ahead = switches(f"{SECOND}/{arm}")[2]
+    assert recorded - embedded in ((4, 5) if ahead else (1, 2))
+
+
+def one_stream(arm: str) -> list[list[int]]:
+    return streams(f"{SECOND}/{arm}/stream-c1.jsonl")[0]
+
+
 def test_a_difference_is_seen() -> None:
     comparison = second_series("on-a")[0]
     for key in (("spec_decode_num_drafts_total", ""), ("prefix_cache_hits_total", "")):
@@ -214,9 +231,12 @@ def test_a_difference_is_seen() -> None:
     assert not wrong.accepted_is_possible
 
 
-def test_rows_say_equal_and_nothing_else() -> None:
+def test_rows_say_equal_but_for_what_is_known() -> None:
     found = rows()
     assert len(found) > 150
-    others = {row.recording: row.verdict for row in found if row.verdict not in ("equal", "equal, token by token")}
+    equal = ("equal", "equal, token by token")
+    others = {
+        row.recording: row.verdict for row in found if row.verdict not in equal and "in four waves" not in row.verdict
+    }
     assert others == {f"{CPU}/on": "equal up to the last step of 3 requests: accepted 103 to 115"}
     assert found == rows()
