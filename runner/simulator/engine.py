@@ -2,6 +2,11 @@
 
 Deadlines are absolute (previous deadline + step time), so that a timer's granularity or a busy moment
 delays one step's delivery but never the pace. When the engine was idle, the pace starts anew.
+
+The scale multiplies waits and nothing else: what a step holds follows from the arrivals and the step times alone.
+Arrivals come from outside and are not scaled, so between a reply and the same client's next request the HTTP side
+takes its real time, which is 1 / scale times as much of the engine's. Many clients that finish in one step
+therefore see a lower throughput the smaller the scale is.
 """
 
 from __future__ import annotations
@@ -22,7 +27,9 @@ Sink = Callable[[Output], None]
 class Engine:
     """One engine core. All methods belong to the event loop's thread.
 
-    `record` gets the statistics of every step before its tokens are handed out.
+    `record` gets the statistics of every step before its tokens are handed out. `clock` gives seconds, the same
+    that requests carry as ``arrived_at``. It is not the loop's own by default: uvloop's ``time()`` is cut to
+    milliseconds, and a queue time taken from two clocks could be negative.
     """
 
     def __init__(
@@ -31,11 +38,13 @@ class Engine:
         step_time: StepTime,
         scale: float,
         record: Callable[[StepStatistics], None],
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._scheduler = scheduler
         self._step_time = step_time
         self._scale = scale
         self._record = record
+        self._clock = clock
         self._sinks: dict[Sequence, Sink] = {}
         self._work = asyncio.Event()
         self.hung = False
@@ -67,19 +76,19 @@ class Engine:
 
     async def run(self) -> None:
         """Step for ever."""
-        deadline = time.monotonic()
+        deadline = self._clock()
         while True:
             if self.hung or not self._scheduler.has_work:
                 self._work.clear()
                 await self._work.wait()
-                deadline = time.monotonic()
+                deadline = self._clock()
                 continue
-            plan = self._scheduler.schedule(time.monotonic())
+            plan = self._scheduler.schedule(self._clock())
             seconds = self._step_time.seconds(plan.total_tokens, len(plan.sequences))
             deadline += seconds * self._scale
             # sleep(0) when late: the server must still get its turn between two steps.
-            await asyncio.sleep(max(0.0, deadline - time.monotonic()))
-            result = self._scheduler.complete(plan, time.monotonic())
+            await asyncio.sleep(max(0.0, deadline - self._clock()))
+            result = self._scheduler.complete(plan, self._clock())
             self._record(statistics.of_step(self._scheduler, plan, result))
             for output in result.outputs:
                 sink = self._sinks.pop(output.sequence, None) if output.finish else self._sinks.get(output.sequence)

@@ -2,8 +2,9 @@
 
 ``seconds = a(runner, async) + b * tokens + c * running + d * proposals`` where `tokens` are the tokens
 scheduled in the step, `running` the requests in it, and `proposals` the requests for which the drafter
-searches on the critical path (method ``ngram``: all that decode). The parameters are fitted to a published
-measurement by ``benchmarks/fit_step_time.py`` and lie in ``profiles/NAME/step_time.json``, with residuals.
+searches on the critical path (method ``ngram``: all that decode). The parameters are fitted to measurements by
+``benchmarks/fit_step_time.py`` and lie in ``profiles/NAME/step_time.json``, with residuals and with what is assumed.
+What is not in them: growth with the length of the context, which no recording varies.
 """
 
 from __future__ import annotations

@@ -10,6 +10,7 @@ from pydantic import Field
 
 from runner.spec.invariants import Concurrency, Invariants, Key, Name
 from runner.spec.strict import Strict
+from runner.spec.tables import TableId
 
 Slug = Annotated[str, Field(pattern=r"^[a-z0-9]([a-z0-9.-]*[a-z0-9])?$", max_length=60)]
 Arguments = Annotated[
@@ -42,6 +43,11 @@ class Condition(Strict):
         default_factory=dict,
         description="What the engine itself changes along with this condition, such as async-scheduling: disabled. "
         "A declared side effect makes the comparison confounded; an undeclared one fails it.",
+    )
+    sets: dict[str, Any] = Field(
+        default_factory=dict,
+        description="What this condition is about beside its arguments: a feature that an environment variable of it "
+        "sets, such as model-runner: V1. It must be found so, and confounds nothing.",
     )
     matrix: dict[str, list[Any]] = Field(
         default_factory=dict,
@@ -142,4 +148,7 @@ class Experiment(Strict):
     sampling: Sampling = Sampling()
     limits: Limits = Limits()
     invariants: Invariants = Invariants()
+    tables: list[TableId] | None = Field(
+        default=None, min_length=1, description="Which tables the report has, always in its own order; default: all."
+    )
     notes: Notes = Notes()
