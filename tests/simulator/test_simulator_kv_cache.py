@@ -99,8 +99,23 @@ def test_least_recently_used_blocks_go_first_and_a_prefix_outlives_its_tail() ->
     assert (one.cached, two.cached) == (32, 0)
 
 
+def test_blocks_that_cannot_be_found_again_are_used_again_first() -> None:
+    run = Run(limits(), blocks=1 + 5)
+    run.add(33, 1, key=1)  # ends first: two full blocks and a partial one
+    run.add(17, 2, key=2)  # one full block and a partial one, given back last
+    run.finish()
+    run.add(17, 1)  # gets the two partial ones
+    run.finish()
+    hits = []
+    for length, key in ((33, 1), (17, 2)):
+        run.add(length, 1, key=key)
+        run.finish()
+        hits.append(run.steps[-1].hits)
+    assert hits == [32, 16]
+
+
 def test_equal_blocks_are_kept_apart_and_the_second_serves_when_the_first_is_gone() -> None:
-    pool = BlockPool(1 + 3, 16, prefix_caching=True)
+    pool = BlockPool(1 + 4, 16, prefix_caching=True)
     tokens = list(range(16))
     run = Scheduler(limits(), pool)
     twins = [Sequence(tokens, Fresh(), 2, 0.0) for _ in range(2)]  # one block each: 16 tokens hit nothing
@@ -108,18 +123,22 @@ def test_equal_blocks_are_kept_apart_and_the_second_serves_when_the_first_is_gon
         run.add(twin)
     run.complete(run.schedule(0), 0)
     assert [len(twin.holding.blocks) for twin in twins] == [1, 1]
-    assert twins[0].holding.blocks != twins[1].holding.blocks
+    first, second = (twin.holding.blocks[0] for twin in twins)
+    assert first != second
     run.abort(twins[0])
-    other = Sequence(list(range(100, 132)), Fresh(), 1, 0.0)
+    other = Sequence(list(range(100, 132)), Fresh(), 2, 0.0)
     run.add(other)
-    run.complete(run.schedule(0), 0)  # takes the free block and the first twin's
+    run.complete(run.schedule(0), 0)  # the second twin takes one of the two free blocks, the other the rest
+    assert first in other.holding.blocks
     again = Sequence([*tokens, 1], Fresh(), 1, 0.0)
-    assert len(pool.cached_prefix(again.holding, again.tokens)) == 1
+    assert pool.cached_prefix(again.holding, again.tokens) == [second]
 
 
 def test_cached_blocks_that_nobody_holds_count_when_a_request_is_admitted() -> None:
-    """Two of the four free blocks are the request's own prefix: it needs all four."""
-    run = Run(limits(max_num_scheduled_tokens=20), blocks=1 + 5)
+    """Two of the three free blocks are the request's own prefix. It needs two more: there is room for the first chunk,
+    but not for the whole.
+    """
+    run = Run(limits(max_num_scheduled_tokens=17), blocks=1 + 5)
     run.add(33, 1, key=1)
     run.finish()
     run.add(17, 100)  # holds two, so that three are left
