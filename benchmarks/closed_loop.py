@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from runner.simulator.continuation import Continuation
-from runner.simulator.ngram import Index
-from runner.simulator.scheduler import PADDING, Scheduler
+from runner.simulator.ngram import PADDING
+from runner.simulator.scheduler import Scheduler
 from runner.simulator.sequence import Sequence as Running
 from runner.simulator.step_time import StepTime
 
@@ -26,26 +26,24 @@ class Drafts:
     steps: Sequence[tuple[int, int]]
 
 
-class _Script(Index):
+class _Script:
     """Stands in for the search in one request: proposes what :class:`Drafts` says."""
 
     def __init__(self, drafts: Drafts, prompt_length: int, output: Sequence[int]) -> None:
-        super().__init__(1, 1)
         self._steps = iter(drafts.steps)
         self._prompt_length = prompt_length
         self._output = output
 
-    def propose(self, tokens: Sequence[int], k: int, max_model_len: int) -> list[int]:
+    def propose(self, tokens: Sequence[int]) -> list[int]:
         drafted, accepted = next(self._steps)
         at = len(tokens) - self._prompt_length
         return [*self._output[at : at + accepted], *[PADDING] * (drafted - accepted)]
 
 
-class _Recorded(Continuation):
+class _Recorded:
     """The tokens that a recorded request got; past their end come tokens that occur nowhere else."""
 
-    def __init__(self, prompt: Sequence[int], tokens: Sequence[int]) -> None:
-        super().__init__(prompt, "")
+    def __init__(self, tokens: Sequence[int]) -> None:
         self._recorded = tokens
 
     def __getitem__(self, index: int) -> int:
@@ -69,13 +67,12 @@ class Request:
         """It as it reaches the engine, at a time in seconds."""
         if self.output is None:
             return Running(list(self.prompt), Continuation(self.prompt, self.message), self.max_tokens, at)
-        words = _Recorded(self.prompt, self.output)
-        return Running(list(self.prompt), words, self.max_tokens, at, ignore_eos=True)
+        return Running(list(self.prompt), _Recorded(self.output), self.max_tokens, at, ignore_eos=True)
 
     def follow(self, running: Running) -> None:
         """Let the request's recorded drafts, if it has any, replace the search, once the scheduler has got it."""
-        if self.drafts and self.output is not None and running.index is not None:
-            running.index = _Script(self.drafts, len(self.prompt), self.output)
+        if self.drafts and self.output is not None and running.drafter is not None:
+            running.drafter = _Script(self.drafts, len(self.prompt), self.output)
 
 
 @dataclass(frozen=True, slots=True)

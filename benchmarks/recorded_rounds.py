@@ -17,9 +17,10 @@ from typing import Any
 from closed_loop import Drafts, Outcome, Request, run, warm_up
 from ruamel.yaml import YAML
 
-from runner.simulator import chat_template
+from runner.simulator import chat_template, drafting
 from runner.simulator.kv_cache import BlockPool
 from runner.simulator.scheduler import Limits, Scheduler
+from runner.simulator.speculation import Speculation
 from runner.simulator.step_time import StepTime
 
 ROOT = Path(__file__).parents[1]
@@ -40,10 +41,16 @@ class Arm:
 
     @property
     def drafts(self) -> bool:
-        return self.limits.drafts > 0
+        return self.limits.drafting is not None
 
     def scheduler(self) -> Scheduler:
         return Scheduler(self.limits, BlockPool(self.blocks, self.block_size, prefix_caching=True))
+
+
+def _limits(seqs: int, batched_tokens: int, max_model_len: int, drafts: int) -> Limits:
+    """Limits of a recorded arm; with `drafts`, method ``ngram`` as all of them ran it: on Model Runner V1."""
+    asked = Speculation("ngram", drafts, 5, 5, None) if drafts else None
+    return Limits(seqs, batched_tokens, max_model_len, asked and drafting.of(asked, "V1", max_model_len))
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +98,7 @@ def article() -> Series:
     request = Request(prompt, figures["max_tokens"], message=figures["prompt"])
     cells = []
     for name, step, drafts in (("off", "V2 async", 0), ("on", "V1 sync", figures["spec_tokens"])):
-        arm = Arm(name, step, Limits(figures["max_num_seqs"], 2048, figures["max_model_len"], drafts))
+        arm = Arm(name, step, _limits(figures["max_num_seqs"], 2048, figures["max_model_len"], drafts))
         cells.append(Cell(arm, 1, (request,), (1 / figures["sequential"][name],), ()))
         requests = (request,) * figures["requests_per_round"]
         cells += [Cell(arm, int(c), requests, (float(x),), ()) for c, x in figures["throughput"][name].items()]
@@ -108,7 +115,7 @@ def h200() -> Series:
         ("q3b-on", "V1 sync", 8192, 5),
         ("q3b-on-b16384", "V1 sync", 16384, 5),
     ):
-        arm = Arm(name, step, Limits(16, batched, 4096, drafts))
+        arm = Arm(name, step, _limits(16, batched, 4096, drafts))
         rounds: dict[int, list[tuple[float, float]]] = {}
         for cell, timed in _json(folder / name / "timings.json").items():
             if found := re.fullmatch(r"c(\d+)-(?:kr|r\d)", cell):
@@ -134,7 +141,7 @@ def h200_b2048() -> Series:
         ("off-v1-async", "off-v1-async", "V1 async", 0),
         ("off-v1-noasync", "off-v1-noasync", "V1 sync", 0),
     ):
-        arm = Arm(name, step, Limits(16, 2048, 4096, drafts))
+        arm = Arm(name, step, _limits(16, 2048, 4096, drafts))
         rounds: dict[int, list[tuple[float, float]]] = {}
         for cell, timed in _json(folder / process / "timings.json").items():
             if found := re.fullmatch(r"c(\d+)-r\d", cell):
@@ -155,7 +162,7 @@ def cpu(version: str) -> Series:
     cells = []
     outside = []
     for name, step, drafts in (("off", "V1 async", 0), ("on", "V1 sync", 5)):
-        arm = Arm(name, step, Limits(4, 2048, 2048, drafts), block_size=128, blocks=512)
+        arm = Arm(name, step, _limits(4, 2048, 2048, drafts), block_size=128, blocks=512)
         summary = _json(folder / name / "summary.json")
         requests = _cpu_requests(folder)
         for clients in (1, 4, 8):

@@ -16,7 +16,17 @@ from collections.abc import Generator, Mapping, Sequence
 import uvicorn
 import uvloop
 
-from runner.simulator import arguments, configuration, faults, log, profile, startup_log, step_time
+from runner.simulator import (
+    admission,
+    arguments,
+    configuration,
+    drafting,
+    faults,
+    log,
+    profile,
+    startup_log,
+    step_time,
+)
 from runner.simulator import release as releases
 from runner.simulator.application import Api
 from runner.simulator.arguments import Arguments
@@ -72,28 +82,33 @@ def main(argv: Sequence[str], environment: Mapping[str, str]) -> int:
     return 0
 
 
-def make_engine(effective: Configuration, active: Faults, scale: float, monitoring: Monitoring) -> Engine:
-    """The engine of a configuration."""
-    drafting = effective.speculation
+def make_scheduler(effective: Configuration, *, drafts: bool = True) -> Scheduler:
+    """The scheduler of a configuration, with an empty cache. `drafts` False: it never drafts, whatever was asked."""
+    asked = effective.speculation if drafts else None
     limits = Limits(
         max_num_seqs=effective.max_num_seqs,
         max_num_scheduled_tokens=effective.max_num_scheduled_tokens,
         max_model_len=effective.max_model_len,
-        drafts=drafting.tokens if drafting and not active.without_drafts else 0,
-        prompt_lookup_min=drafting.prompt_lookup_min if drafting else 5,
-        prompt_lookup_max=drafting.prompt_lookup_max if drafting else 5,
+        drafting=drafting.of(asked, effective.runner, effective.max_model_len) if asked else None,
+        admission=admission.of(effective.release),
         long_prefill_token_threshold=effective.values["long_prefill_token_threshold"],
         chunked_prefill=effective.chunked_prefill,
-        pad_drafts=drafting is not None and drafting.method == "ngram_gpu",
     )
     pool = BlockPool(effective.num_gpu_blocks, effective.block_size, prefix_caching=effective.prefix_caching)
+    return Scheduler(limits, pool)
+
+
+def make_engine(effective: Configuration, active: Faults, scale: float, monitoring: Monitoring) -> Engine:
+    """The engine of a configuration."""
+    asked = effective.speculation
     timing = step_time.of(
         effective.profile.step_time,
         runner=effective.runner,
         asynchronous=effective.async_scheduling,
-        proposes_on_cpu=drafting is not None and drafting.method == "ngram",
+        proposes_on_cpu=asked is not None and asked.method == "ngram" and effective.runner == "V1",
     )
-    return Engine(Scheduler(limits, pool), timing, scale, monitoring.record)
+    scheduler = make_scheduler(effective, drafts=not active.without_drafts)
+    return Engine(scheduler, timing, scale, monitoring.record)
 
 
 def _pace(environment: Mapping[str, str]) -> tuple[float, float]:

@@ -66,9 +66,8 @@ def of_step(scheduler: Scheduler, plan: Plan, result: StepResult) -> StepStatist
     step = gauges(scheduler)
     step.preempted = plan.preempted
     step.drafts = result.accepted
-    for sequence in plan.started:
-        step.queried += sequence.prompt_length
-        step.hits += sequence.cached
+    step.queried = sum(tokens for tokens, _ in plan.lookups)
+    step.hits = sum(hits for _, hits in plan.lookups)
     for output in result.outputs:
         sequence = output.sequence
         step.generated += len(output.tokens)

@@ -14,7 +14,6 @@ from recorded_rounds import Arm, Cell, Series, article
 from step_time_judgement import Model, levels
 
 from runner.simulator import profile, step_time
-from runner.simulator.scheduler import Limits
 from runner.simulator.step_time import StepTime
 
 
@@ -73,7 +72,9 @@ def test_published_throughput_is_the_one_that_is_fitted() -> None:
     assert measured["on", 32] == 11.412
     assert measured["off", 1] == round(1 / 2.392, 3)
     assert len(measured) == 8
-    assert Limits(16, 2048, 4096, 5) in [cell.arm.limits for cell in article().cells]
+    bounds = [cell.arm.limits for cell in article().cells]
+    assert {(one.max_num_seqs, one.max_num_scheduled_tokens, one.max_model_len) for one in bounds} == {(16, 2048, 4096)}
+    assert {one.drafting.tokens for one in bounds if one.drafting} == {5}
 
 
 def test_throughput_saturates_at_max_num_seqs() -> None:
