@@ -30,7 +30,7 @@ from runner.simulator.errors import RequestError
 from runner.simulator.faults import Faults
 from runner.simulator.http_metrics import Instrumented
 from runner.simulator.monitoring import CONTENT_TYPE_LATEST, Monitoring
-from runner.simulator.periodic_log import INTERVAL_SECONDS
+from runner.simulator.periodic_log import INTERVAL, INTERVAL_SECONDS
 
 FOREIGN_PROMPT = "What is the weather like on the coast today?"
 
@@ -67,7 +67,8 @@ class Api:
             Route("/tokenize", self.tokenize, methods=["POST"]),
             Route("/detokenize", self.detokenize, methods=["POST"]),
             Route("/v1/models", self.models, methods=["GET"]),
-            Route("/ping", self.health, methods=["GET", "POST"]),
+            Route("/ping", self.health, methods=["GET"]),
+            Route("/ping", self.health, methods=["POST"]),
         ]
         if self._configuration.development:
             routes += [
@@ -95,7 +96,7 @@ class Api:
     async def _lifespan(self, application: Starlette) -> AsyncIterator[None]:
         del application
         self._spawn(self.engine.run())
-        self._spawn(self._monitoring.write_periodic_log(INTERVAL_SECONDS))
+        self._spawn(self._monitoring.write_periodic_log(float(os.environ.get(INTERVAL, INTERVAL_SECONDS))))
         yield
         for task in self._tasks:
             task.cancel()
