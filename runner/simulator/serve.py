@@ -16,7 +16,17 @@ from collections.abc import Generator, Mapping, Sequence
 import uvicorn
 import uvloop
 
-from runner.simulator import arguments, configuration, faults, log, profile, shutdown_log, startup_log, step_time, wording
+from runner.simulator import (
+    arguments,
+    configuration,
+    faults,
+    log,
+    profile,
+    shutdown_log,
+    startup_log,
+    step_time,
+    wording,
+)
 from runner.simulator import release as releases
 from runner.simulator.application import Api
 from runner.simulator.arguments import Arguments

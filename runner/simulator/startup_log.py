@@ -25,7 +25,8 @@ def _line(configuration: Configuration, role: str, level: str, name: str, messag
 
 
 def _host_lines(profile: Profile, version: str, place: str, **values: str) -> None:
-    places = {"moment": f"{time.strftime('%m%d %H:%M:%S.000000')} {os.getpid()}", **values}
+    clock = time.strftime("%m%d %H:%M:%S.000000")
+    places = {"moment": f"{clock} {os.getpid()}", "clock": clock, **values}
     for line in profile.host.host_lines(version, place):
         role, level, source, text = (_filled(part, places) for part in line)
         log.write(role, level, source, text)

@@ -120,7 +120,9 @@ _EAGER_0_32 = (
     "Enforce eager set, disabling torch.compile, CUDAGraphs, and JIT kernel warmup. This is equivalent to setting "
     "-cc.mode=none -cc.cudagraph_mode=none and --kernel_config.enable_jit_warmup=False"
 )
-_RANK = "rank 0 in world size 1 is assigned as DP rank 0, PP rank 0, PCP rank 0, TP rank 0, {}EP rank N/A, EPLB rank N/A"
+_RANK = (
+    "rank 0 in world size 1 is assigned as DP rank 0, PP rank 0, PCP rank 0, TP rank 0, {}EP rank N/A, EPLB rank N/A"
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -120,7 +120,9 @@ class Recording:
     @property
     def scrapes(self) -> tuple[str, str]:
         """The earliest scrape and one after the load."""
-        first = self.find("metrics/startup.prom", "metrics/c1-r1-before.prom", "metrics-before.prom", "metrics/*-before.prom")
+        first = self.find(
+            "metrics/startup.prom", "metrics/c1-r1-before.prom", "metrics-before.prom", "metrics/*-before.prom"
+        )
         last = self.find("metrics-after.prom", "metrics/c16-r1-after.prom")
         assert first
         assert last
@@ -132,12 +134,12 @@ class Recording:
         return path.read_bytes().decode() if path else None
 
     @property
-    def stream(self) -> tuple[Mapping[str, str], str, list[str]] | None:
-        """Headers, events and, where the socket was watched, its reads."""
-        reads_of = self.find("stream-c1.jsonl")
-        if reads_of:
-            reads = [text for _, text in json.loads(reads_of.read_text("utf-8").splitlines()[0])["reads"]]
-            return (*_unchunked(reads), reads)
+    def stream(self) -> tuple[Mapping[str, str], str, list[list[tuple[float, str]]]] | None:
+        """Headers, events and, where the socket was watched, the reads of all streams."""
+        watched = self.find("stream-c1.jsonl")
+        if watched:
+            streams = [json.loads(line)["reads"] for line in watched.read_text("utf-8").splitlines()]
+            return (*_unchunked(streams[0]), streams)
         if (raw := self.find("sse/*.raw")) is not None:
             return self.json("sse/*.head.json")["headers"], raw.read_text("utf-8"), []
         if (text := self.find("chat-stream.txt")) is not None:
@@ -145,8 +147,8 @@ class Recording:
         return None
 
 
-def _unchunked(reads: Sequence[str]) -> tuple[dict[str, str], str]:
-    head, _, body = "".join(reads).partition("\r\n\r\n")
+def _unchunked(reads: Sequence[tuple[float, str]]) -> tuple[dict[str, str], str]:
+    head, _, body = "".join(text for _, text in reads).partition("\r\n\r\n")
     headers = dict(line.split(": ", 1) for line in head.split("\r\n")[1:])
     return headers, re.sub(r"(?:^|\r\n)[0-9a-f]+\r\n", "", body).strip()
 
@@ -154,6 +156,7 @@ def _unchunked(reads: Sequence[str]) -> tuple[dict[str, str], str]:
 # -- both surfaces -------------------------------------------------------------------------------------------------
 
 
+@cache
 def recorded_surface(name: str) -> Surface:
     """The lines of every kind that the recording holds."""
     recording = Recording(name)
@@ -168,7 +171,9 @@ def recorded_surface(name: str) -> Surface:
         found["stream"] = _stream(*recording.stream)
     errors = recording.json("errors.json", "invalid.json")
     if errors:
-        found["errors"] = [line for case, item in errors.items() for line in lines.error_lines(case, item["status"], item["body"])]
+        found["errors"] = [
+            line for case, item in errors.items() for line in lines.error_lines(case, item["status"], item["body"])
+        ]
     models, version, hello = (recording.json(f"{stem}.json") for stem in ("models", "version", "hello"))
     if hello or models:
         found["models"] = _endpoints(hello or {"/version": version, "/v1/models": models})
@@ -191,6 +196,8 @@ def embedded_surface(name: str) -> Surface:
         found["metrics"] = _metrics(early, engine.scrape())
         _answers(recording, engine, found)
         engine.wait_for(r"Running: 0 reqs")
+        if "--spec-method" in recording.arguments:
+            engine.wait_for("SpecDecoding metrics")
         engine.stop()
         if recording.log:
             found["log"] = _log(recording, engine.log)
@@ -205,12 +212,12 @@ def _answers(recording: Recording, engine: Engine, found: dict[str, list[str]]) 
         answer = engine.chat(**fields, **({"return_token_ids": True} if ids else {}))
         found["replies"] = _reply(answer.body, answer.headers if "body" in reply else None)
     if recording.stream:
-        headers, _, recorded_reads = recording.stream
+        headers, _, watched = recording.stream
         wanted = {"stream_options": {"include_usage": True}, **({"return_token_ids": True} if ids else {})}
         fields = {} if headers else {"ignore_eos": True}
-        reads = engine.stream(**wanted, **fields)
-        head, events = _unchunked(reads)
-        found["stream"] = _stream(head if headers else {}, events, reads if recorded_reads else [])
+        streams = [engine.stream(**wanted, **fields) for _ in watched or [None]]
+        head, events = _unchunked(streams[0])
+        found["stream"] = _stream(head if headers else {}, events, streams if watched else [])
     errors = recording.json("errors.json", "invalid.json")
     if errors:
         found["errors"] = []
@@ -225,9 +232,7 @@ def _answers(recording: Recording, engine: Engine, found: dict[str, list[str]]) 
         paths = hello or ("/version", "/v1/models")
         answers = {path: engine.get(path) for path in paths}
         bare = not hello and "body" not in recording.json("models.json")
-        found["models"] = _endpoints(
-            {path: answer.body if bare else vars(answer) for path, answer in answers.items()}
-        )
+        found["models"] = _endpoints({path: answer.body if bare else vars(answer) for path, answer in answers.items()})
     if recording.find("server_info.json"):
         found["server_info"] = lines.key_lines(engine.get("/server_info?config_format=json").body)
 
@@ -247,8 +252,8 @@ def _reply(body: Any, headers: Mapping[str, str] | None) -> list[str]:
     return [*lines.header_lines(headers or {}), *lines.body_lines(body)]
 
 
-def _stream(headers: Mapping[str, str], events: str, reads: Sequence[str]) -> list[str]:
-    framing = lines.framing_lines(reads) if reads else []
+def _stream(headers: Mapping[str, str], events: str, streams: Sequence[Sequence[tuple[float, str]]]) -> list[str]:
+    framing = lines.framing_lines(streams) if streams else []
     return [*lines.header_lines(headers), *lines.stream_lines(events), *framing]
 
 
@@ -289,8 +294,16 @@ class Listed:
     reason: str
 
     def covers(self, name: str, kind: str, difference: str) -> bool:
-        pattern = ".*".join(re.escape(part) for part in self.line.split("*"))
-        return kind == self.kind and fnmatch.fnmatch(name, self.recordings) and re.fullmatch(pattern, difference) is not None
+        return (
+            kind == self.kind
+            and fnmatch.fnmatch(name, self.recordings)
+            and _pattern(self.line).fullmatch(difference) is not None
+        )
+
+
+@cache
+def _pattern(line: str) -> re.Pattern[str]:
+    return re.compile(".*".join(re.escape(part) for part in line.split("*")))
 
 
 @cache
@@ -298,7 +311,9 @@ def listed() -> tuple[Listed, ...]:
     """Every line of ``differences.yaml``."""
     entries = YAML(typ="safe").load(Path(__file__).with_name("differences.yaml").read_text("utf-8"))
     return tuple(
-        Listed(entry["recordings"], entry["kind"], line, entry["reason"]) for entry in entries for line in entry["lines"]
+        Listed(entry["recordings"], entry["kind"], line, entry["reason"])
+        for entry in entries
+        for line in entry["lines"]
     )
 
 

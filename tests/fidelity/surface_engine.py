@@ -22,7 +22,8 @@ import httpx
 import runner
 
 CHAT = "/v1/chat/completions"
-PROMPT = "Please copy this sentence three times: the open year makes the open year ."
+SENTENCE = "Kubernetes에서 GPU를 사용하려면 RuntimeClass와 Device Plugin이 필요하다."
+PROMPT = f"다음 문장을 그대로 세 번 반복한 뒤, 각 반복이 동일한지 확인해줘: {SENTENCE}"
 
 
 @dataclass(frozen=True)
@@ -55,7 +56,7 @@ class Engine:
             env={
                 **{name: value for name, value in os.environ.items() if not name.startswith("VLLM_")},
                 "PYTHONPATH": str(Path(runner.__file__).parents[1]),
-                "SIMULATOR_TIME_SCALE": "0.01",
+                "SIMULATOR_TIME_SCALE": "0.1",
                 "SIMULATOR_EXIT_WITH_STDIN": "1",
                 "VLLM_LOG_STATS_INTERVAL": "0.2",
                 **self.environment,
@@ -124,16 +125,16 @@ class Engine:
             elif (handler, status) == ("none", "4xx"):
                 self.get("/v1/nope")
 
-    def stream(self, **fields: Any) -> list[str]:
-        """What each read of the socket gave, head first, for a streamed chat."""
+    def stream(self, **fields: Any) -> list[tuple[float, str]]:
+        """(seconds, text) of each read of the socket, head first, for a streamed chat."""
         body = json.dumps(self.request(stream=True, **fields)).encode()
         head = f"POST {CHAT} HTTP/1.1\r\nhost: x\r\nconnection: close\r\ncontent-type: application/json\r\n"
         reads = []
         with socket.create_connection(("127.0.0.1", self.port), timeout=30) as connection:
             connection.sendall(head.encode() + f"content-length: {len(body)}\r\n\r\n".encode() + body)
             while piece := connection.recv(1 << 16):
-                reads.append(piece)
-        return [read.decode() for read in reads]
+                reads.append((time.monotonic(), piece))
+        return [(moment, piece.decode()) for moment, piece in reads]
 
 
 def _answer(response: httpx.Response) -> Answer:
