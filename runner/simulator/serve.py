@@ -24,8 +24,10 @@ from runner.simulator import (
     faults,
     log,
     profile,
+    shutdown_log,
     startup_log,
     step_time,
+    wording,
 )
 from runner.simulator import release as releases
 from runner.simulator.application import Api
@@ -61,8 +63,8 @@ def main(argv: Sequence[str], environment: Mapping[str, str]) -> int:
         return 2
     given = given.without(active.ignored_flags("neither"), shown=False)
     listening = _bind(given)
-    startup_log.banner(release.version, given.values["model"])
-    startup_log.non_default_arguments(given.non_default)
+    startup_log.banner(release, imitated, given.values["model"])
+    startup_log.non_default_arguments(release, imitated, given.non_default)
     given = given.without(active.ignored_flags("parsed-only"), shown=True)
     crash = active.parameter("crash-at-start", "with")
     if crash in ("bad-flag", "bad-model"):
@@ -73,7 +75,7 @@ def main(argv: Sequence[str], environment: Mapping[str, str]) -> int:
         return crash_with("APIServer", "ValueError", str(error))
     startup_log.resolved(effective)
     time.sleep(seconds / 2)
-    startup_log.engine(effective)
+    startup_log.engine(effective, environment)
     if crash:
         return crash_at_start(crash, given.values["model"])
     time.sleep(seconds / 2)
@@ -147,7 +149,10 @@ async def _run_server(effective: Configuration, active: Faults, scale: float, li
         http="httptools",
         ws="none",
         lifespan="on",
-        log_config=log.uvicorn_logging(access=not values["disable_uvicorn_access_log"]),
+        log_config=log.uvicorn_logging(
+            access=not values["disable_uvicorn_access_log"],
+            prefixed=wording.of(effective.release).prefixes_streams,
+        ),
         timeout_keep_alive=5,
         timeout_graceful_shutdown=1,
     )
@@ -159,7 +164,7 @@ async def _run_server(effective: Configuration, active: Faults, scale: float, li
     server = _Server(config)
 
     def stop() -> None:
-        startup_log.shutdown()
+        shutdown_log.shutdown(effective)
         api.engine.abort_all()
         server.should_exit = True
         asyncio.get_running_loop().call_later(GRACE_SECONDS, server.leave_connections)

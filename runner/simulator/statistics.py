@@ -19,6 +19,7 @@ class FinishedRequest:
     generated_tokens: int
     max_tokens: int
     computed_tokens: int
+    preemptions: int
     queue: float
     prefill: float
     decode: float
@@ -93,6 +94,7 @@ def _finished(sequence: Sequence, reason: FinishReason) -> FinishedRequest:
         generated_tokens=sequence.output_length,
         max_tokens=sequence.max_tokens,
         computed_tokens=sequence.prompt_length - sequence.cached,
+        preemptions=sequence.preemptions,
         queue=max(0.0, scheduled - sequence.arrived_at),
         prefill=first - scheduled,
         decode=last - first,

@@ -16,11 +16,10 @@ import scheduler_run
 import virtual_time
 from closed_loop import ARRIVAL_SPREAD_SECONDS, warm_up
 from recorded_rounds import Cell
-from simulator_process import FIXTURES
 from virtual_time import VirtualTimeLoop
 
 import runner.simulator
-from runner.simulator import chat_template
+from runner.simulator import arguments, chat_template, configuration, profile, release
 from runner.simulator.continuation import Continuation
 from runner.simulator.engine import Engine
 from runner.simulator.kv_cache import BlockPool
@@ -226,13 +225,15 @@ async def closed_loop_over_engine(
 
 
 def test_periodic_lines(capsys: pytest.CaptureFixture[str]) -> None:
-    lines = PeriodicLog(5)
+    values = arguments.parse(["serve", "m", "--spec-method", "ngram", "--spec-tokens", "5"]).values
+    lines = PeriodicLog(configuration.build(values, {}, release.named("0.26.0"), profile.load("article")))
     lines.write()
     assert capsys.readouterr().out == ""  # silent while idle
     drafts = [(5, 5)] * 5 + [(5, 1)]
     lines.add(StepStatistics(3, 2, 0.25, queried=100, hits=80, generated=50, first=[(100, 80, 0.1)], drafts=drafts))
     lines.write()
-    engine, speculation = capsys.readouterr().out.splitlines()
+    compiled, engine, speculation = capsys.readouterr().out.splitlines()
+    assert "JIT compilation during inference: rejection_greedy_sample_kernel" in compiled
     recorded = re.compile(
         r"INFO TIME \[loggers\.py:310\] Engine 000: Avg prompt throughput: N tokens/s, Avg generation throughput: N "
         r"tokens/s, Running: N reqs, Waiting: N reqs, GPU KV cache usage: N%, Prefix cache hit rate: N%$"
@@ -266,4 +267,3 @@ def test_imports_nothing_of_the_runner_and_names_no_place_of_this_machine() -> N
                 assert not name.startswith("runner") or name.startswith("runner.simulator"), (path.name, name)
         assert "/work" not in text
         assert len(text.splitlines()) < 400, path.name
-    assert FIXTURES.is_dir()
