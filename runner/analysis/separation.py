@@ -7,9 +7,8 @@ from typing import Literal
 from runner.analysis.cell import concurrencies
 from runner.analysis.comparison import comparison
 from runner.analysis.value import Absent
+from runner.engine.batch import BATCH_LIMIT
 from runner.record.record import Record
-
-BATCH_LIMIT = "max-num-seqs"
 
 
 @dataclass(frozen=True, slots=True)

@@ -106,7 +106,7 @@ def make_engine(effective: Configuration, active: Faults, scale: float, monitori
     timing = step_time.of(
         effective.profile.step_time,
         runner=effective.runner,
-        asynchronous=effective.async_scheduling,
+        asynchronous=effective.async_in_force,
         proposes_on_cpu=asked is not None and asked.method == "ngram" and effective.runner == "V1",
     )
     scheduler = make_scheduler(effective, drafts=not active.without_drafts)

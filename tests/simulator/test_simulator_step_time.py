@@ -6,6 +6,7 @@ That the stored files are what the command makes is held in tests/fidelity, with
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -27,9 +28,9 @@ def test_formula(name: str) -> None:
     drafting = step_time.of(stored(name), runner="V1", asynchronous=False, proposes_on_cpu=True)
     plain = step_time.of(stored(name), runner="V1", asynchronous=False, proposes_on_cpu=False)
     assert drafting.seconds(12, 3) == pytest.approx(
-        parameters["a"]["V1 sync"] + 12 * parameters["b"] + 3 * (parameters["c"] + parameters["d"])
+        parameters["a"]["V1 sync"] + 12 * parameters["b"] + 3 * (parameters["c"] + parameters["d"]) + parameters["e"]
     )
-    assert drafting.seconds(12, 3) - plain.seconds(12, 3) == pytest.approx(3 * parameters["d"])
+    assert drafting.seconds(12, 3) - plain.seconds(12, 3) == pytest.approx(parameters["e"] + 3 * parameters["d"])
 
 
 @pytest.mark.parametrize("name", profile.PROFILES)
@@ -51,12 +52,24 @@ def test_the_fit_gives_back_the_rounds_that_it_was_given(known: tuple[float, ...
         timing = StepTime(on if arm.drafts else off, b, c, d if arm.drafts else 0.0)
         wall = cell.play(timing, 0.002).wall
         cells.append(Cell(arm, cell.clients, cell.requests, (len(cell.requests) / wall,), ()))
-    found = solve(Series("made here", cells, 0.002))
+    found = solve(Series("made here", cells, 0.002), drafts_apart=False)
     assert found.steps == ["V2 async", "V1 sync"]
     assert found.values[:2] == pytest.approx([off, on], rel=1e-3)
     for cell in cells:
         wall = cell.play(found.of(cell.arm), 0.002).wall
         assert len(cell.requests) / wall == pytest.approx(cell.throughput, rel=1e-3)
+
+
+def test_what_drafts_cost_is_told_apart_where_one_kind_of_engine_ran_with_and_without_them() -> None:
+    cells = []
+    for cell in article().cells:
+        arm = replace(cell.arm, step="V1 sync")
+        timing = StepTime(0.02 + 0.005 * arm.drafts, 1e-4, 0.0, 2e-4 * arm.drafts)
+        wall = cell.play(timing, 0.002).wall
+        cells.append(Cell(arm, cell.clients, cell.requests, (len(cell.requests) / wall,), ()))
+    found = solve(Series("made here", cells, 0.002), drafts_apart=True)
+    assert found.steps == ["V1 sync"]
+    assert (found.values[0], found.values[-1]) == pytest.approx((0.02, 0.005), rel=1e-2)
 
 
 def test_published_throughput_follows_within_two_percent() -> None:
