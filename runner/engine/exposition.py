@@ -15,7 +15,7 @@ from . import metrics
 SeriesKey = tuple[str, tuple[tuple[str, str], ...]]
 """Sample name and its labels, sorted by label name."""
 
-MAX_TEXT: Final = 64 * 1024 * 1024
+MAX_TEXT: Final = 32 * 1024 * 1024
 """Characters of a scrape. One of a real engine has some 50,000."""
 MAX_LINE: Final = 65_536
 """Characters of a line of it."""
