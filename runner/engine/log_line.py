@@ -36,15 +36,15 @@ class LineKind(StrEnum):
     """Who wrote a line."""
 
     LOGGER = "vLLM's logger"
-    SERVER = "the HTTP server"
-    RECORD = "a JSON formatter"
-    TRACEBACK = "a traceback outside the logger"
-    COMMAND_LINE = "the command line's parser"
-    WARNING = "a Python warning"
-    LIBRARY = "a library's own logger"
-    PROGRESS = "a progress bar"
-    BLANK = "nobody: blank"
-    FOREIGN = "somebody else"
+    SERVER = "HTTP server"
+    RECORD = "JSON formatter"
+    TRACEBACK = "traceback outside the logger"
+    COMMAND_LINE = "command line's parser"
+    WARNING = "Python warning"
+    LIBRARY = "library's own logger"
+    PROGRESS = "progress bar"
+    BLANK = "blank"
+    FOREIGN = "nobody known"
 
 
 @dataclass(frozen=True, slots=True)
