@@ -147,7 +147,7 @@ def arguments(command: list[str]) -> dict[str, Any]:
             found[name.removeprefix("no_")] = not name.startswith("no_")
         else:
             value = words.pop(0)
-            found[name] = json.loads(value) if re.fullmatch(r"[\d.]+", value) else value
+            found[name] = json.loads(value) if re.fullmatch(r"\d+(?:\.\d+)?", value) else value
     return found
 
 

@@ -299,11 +299,9 @@ def test_a_server_info_says_what_the_command_asked(source: Source) -> None:
     assert info.max_model_len == source.args["max_model_len"]
     assert (info.enforce_eager, info.prefix_caching) == (True, True)
     assert info.block_size is not None and info.kv_cache_tokens is not None
-    # the one place where a later release says it
-    off = (
-        (source.on and source.runner == "V1") or source.args.get("async_scheduling") is False or source.device == "CPU"
-    )
-    assert info.async_scheduling == ("disabled" if off else "enabled")
+    if source.device == "GPU":  # of a CPU build's, whose two processes disagree, none was recorded
+        off = (source.on and source.runner == "V1") or source.args.get("async_scheduling") is False
+        assert info.async_scheduling == ("disabled" if off else "enabled")
     assert info.forced_runner == ("V1" if source.env.get("VLLM_USE_V2_MODEL_RUNNER") == "0" else None)
 
 
@@ -314,7 +312,7 @@ def test_a_server_info_says_what_the_command_asked(source: Source) -> None:
 def test_a_saved_file_is_known_by_its_content(source: Source) -> None:
     texts: list[tuple[str, str]] = [("log", source.log)] if source.log else []
     texts += [("scrape", text) for text in source.scrapes.values()]
-    texts += [("replies", body.decode()) for _, _, body in source.replies if body.startswith(b"{")]
+    texts += [("replies", body.decode()) for _, status, body in source.replies if status == 200 or b'"error"' in body]
     texts += [("streams", b"".join(data for _, data in one.chunks).decode()) for one in source.streams]
     texts += [("server info", source.server_info)] if source.server_info else []
     for kind, text in texts:
