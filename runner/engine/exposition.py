@@ -89,6 +89,9 @@ def _refuse_mixture(name: str, series: Mapping[SeriesKey, float]) -> None:
 # Reading
 
 
+_UNTYPED: Final = "unknown"  # samples without a TYPE line before them
+
+
 def parse(text: str, *, max_line: int = MAX_LINE, max_series: int = MAX_SERIES) -> Exposition:
     """Read one scrape, whatever text format version its content type names.
 
@@ -108,8 +111,11 @@ def parse(text: str, *, max_line: int = MAX_LINE, max_series: int = MAX_SERIES) 
     fault: str | None = None
     try:
         for family in text_string_to_metric_families("\n".join(samples) + "\n"):
-            if types.setdefault(family.name, family.type) != family.type:
-                fault = fault or f"the family {family.name} is a {types[family.name]} and a {family.type}"
+            known = types.get(family.name, _UNTYPED)
+            if _UNTYPED not in (known, family.type) and known != family.type:
+                fault = fault or f"the family {family.name} is a {known} and a {family.type}"
+            if known == _UNTYPED:
+                types[family.name] = family.type
             for sample in family.samples:
                 key = (sample.name, tuple(sorted(sample.labels.items())))
                 if key in series:
@@ -322,7 +328,7 @@ def _went_back(
         born, born_after = before.series.get(twin), after.series.get(twin)
         if born is not None and born_after is not None and born != born_after:
             return f"{_written(twin)} changed: the counter began anew"
-        if not old[key] <= new[key] < math.inf:  # in this form NaN counts as a reset too
+        if not -math.inf < old[key] <= new[key] < math.inf:  # in this form NaN counts as a reset too
             return f"{_written(key)} went from {old[key]:g} to {new[key]:g}"
     return None
 

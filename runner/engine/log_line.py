@@ -127,7 +127,7 @@ _KINDS: Final[tuple[tuple[re.Pattern[str], LineKind], ...]] = (
     # a glog header, with or without a bracket before it, a library's C++ and Python sides
     (re.compile(r"\[?[IWEF]\d{4} \d\d:\d\d:\d\d\.\d+ "), LineKind.LIBRARY),
     (re.compile(r"\S{1,400}:\d+: \w*Warning: "), LineKind.WARNING),
-    (re.compile(r".{0,200}?\d+% ?(?:Completed ?)?\|.{0,200}\[\d\d:\d\d"), LineKind.PROGRESS),
+    (re.compile(r".{0,200}?\d{1,3}% ?(?:Completed ?)?\|.{0,200}\[\d\d:\d\d"), LineKind.PROGRESS),
 )
 
 
