@@ -1,4 +1,4 @@
-"""Rows of docs/fidelity.md: each recording, what each reader reads of it, and of the embedded engine that is like it."""
+"""Rows of docs/fidelity.md: what each reader reads of each recording, and of the embedded engine that is like it."""
 
 from __future__ import annotations
 
