@@ -125,28 +125,6 @@ def test_every_recorded_log_is_read_whole(name: str) -> None:
     assert evidence.non_default_args.get("spec_tokens") == (5 if evidence.speculative else None)
 
 
-@pytest.mark.parametrize("name", LOGS)
-@pytest.mark.parametrize("disguise", ["ansi", "cr", "kubernetes", "no-prefix", "pod-prefix", "0.33-prefix"])
-def test_the_form_of_the_lines_does_not_matter(name: str, disguise: str) -> None:
-    lines = text(name).split("\n")
-
-    def dress(line: str) -> str:
-        head, _, rest = line.partition(") ") if line.startswith("(") else ("", "", line)
-        return {
-            "ansi": f"\x1b[0;36m{head}{')' if head else ''}\x1b[0m {rest}".lstrip(" ") if head else line,
-            "cr": line + "\r\n",
-            "kubernetes": f"2026-11-30T00:06:45.123456789Z {line}",
-            "no-prefix": rest,
-            "pod-prefix": f"[pod/vllm-7d4/engine] {line}",
-            "0.33-prefix": line.replace(head + ")", "my-prefix " + head + ")") if head else line,
-        }[disguise]
-
-    plain, dressed = read_log(lines), read_log(map(dress, lines))
-    for field in LogEvidence.__slots__:
-        if field not in ("errors", "quotes"):
-            assert getattr(dressed, field) == getattr(plain, field), field
-
-
 def test_a_quote_has_no_time_and_no_process() -> None:
     quotes = read_log(text("h200/q3b-on/startup.log").splitlines()).quotes
     assert quotes["async_reason"] == f"WARNING [vllm.py] {ASYNC_OFF}"

@@ -9,10 +9,11 @@ from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
-import fidelity_readers as fr
 import pytest
-from fidelity_readers import RECORDINGS, UNREAD, Source
+import readers_sources as fr
+from fidelity_readers import rows
 from prometheus_client.parser import text_string_to_metric_families
+from readers_sources import RECORDINGS, UNREAD, Source
 
 from runner.engine import metrics
 from runner.engine.chat import read_reply
@@ -324,8 +325,8 @@ def test_a_saved_file_is_known_by_its_content(source: Source) -> None:
 
 
 def test_rows_are_deterministic_and_cover_every_recording() -> None:
-    first = fr.rows()
-    assert first == fr.rows()
+    first = rows()
+    assert first == rows()
     assert {row.recording for row in first} == {source.name for source in fr.recorded()}
     assert all(row.recorded and row.embedded and row.verdict for row in first)
 
