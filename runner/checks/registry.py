@@ -1,5 +1,6 @@
 """The registry: a check is a function of the record and its parameters, registered under an invariant's name."""
 
+import functools
 import importlib
 import pkgutil
 from collections.abc import Callable, Iterable
@@ -29,6 +30,7 @@ def check(parameters: type[Parameters]) -> Callable[[CheckFunction[Parameters]],
         if kebab(name) in CHECKS:
             raise ValueError(f"two checks for {kebab(name)}")
 
+        @functools.wraps(function)
         def judged(record: Record, given: Invariant) -> Iterable[Finding]:
             assert isinstance(given, parameters)
             return function(record, given)

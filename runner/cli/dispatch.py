@@ -11,6 +11,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     "validate": ("runner.cli.validate", "check specs and say everything that is wrong with them"),
     "plan": ("runner.cli.plan", "show what a spec would do, without doing it"),
     "report": ("runner.cli.report", "make a run's report again, from its record alone"),
+    "explain": ("runner.cli.explain", "say what a table shows and by which formula, or what an invariant judges"),
     "schema": ("runner.cli.schema", "print the JSON schema of a spec, for editors"),
 }
 RUN_SPEC = "runner.cli.run_spec"

@@ -6,6 +6,7 @@ from runner.spec.load import Spec
 from runner.spec.model import Experiment, Phase
 from runner.spec.problem import Position, Problem, SpecError
 from runner.spec.prompts import PromptError, prompt_messages
+from runner.spec.tables import TABLE_IDS
 
 
 def build_plan(spec: Spec, target: str) -> Plan:
@@ -42,6 +43,7 @@ def build_plan(spec: Spec, target: str) -> Plan:
         sampling_interval=experiment.sampling.interval_seconds,
         limits=experiment.limits,
         invariants=experiment.invariants,
+        tables=[name for name in TABLE_IDS if experiment.tables is None or name in experiment.tables],
         notes=experiment.notes,
     )
 

@@ -7,10 +7,11 @@ import hashlib
 import json
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field
 
 from runner.spec.invariants import Invariants
 from runner.spec.model import Limits, Notes
+from runner.spec.tables import TABLE_IDS, TableId
 
 
 class _Part(BaseModel):
@@ -89,6 +90,7 @@ class Plan(_Part):
     sampling_interval: float
     limits: Limits
     invariants: Invariants
+    tables: list[TableId] = Field(default_factory=lambda: list(TABLE_IDS))
     notes: Notes
 
     def arm(self, arm_id: str) -> Arm:

@@ -45,6 +45,18 @@ class Numbers:
         """A bare number."""
         return self._show(value, lambda v: f"{v:,.{digits}f}")
 
+    def mebibytes(self, value: Value, *, signed: bool = False) -> str:
+        """`5,090 MiB`, `+96 MiB`."""
+        return self._show(value, lambda v: f"{v:+,.0f} MiB" if signed else f"{v:,.0f} MiB")
+
+    def mebibytes_range(self, low: float, high: float) -> str:
+        """`5,090 MiB`; `5,186~5,546 MiB` where it moved."""
+        return f"{low:,.0f} MiB" if low == high else f"{low:,.0f}~{high:,.0f} MiB"
+
+    def percent_range(self, low: float, high: float) -> str:
+        """Percentages, 0 to 100, as `25~29%`; `30%` where they did not move."""
+        return f"{low:g}%" if low == high else f"{low:g}~{high:g}%"
+
     def spread(self, median: Value, low: float = 0, high: float = 0) -> str:
         """A median, with its range where it moved: `16 (14~16)`."""
         if isinstance(median, Absent):

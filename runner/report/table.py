@@ -73,25 +73,6 @@ TableFunction = Callable[[Source], list[Table]]
 
 TABLES: dict[str, TableFunction] = {}
 
-ORDER = (
-    "summary",
-    "request",
-    "sequential-rounds",
-    "startup-evidence",
-    "disabled-features",
-    "sequential-comparison",
-    "draft-counters",
-    "acceptance-positions",
-    "round-counts",
-    "rounds",
-    "resources",
-    "off-on",
-    "speedup",
-    "saturation",
-    "findings",
-)
-"""The article's order."""
-
 
 def table(name: str) -> Callable[[TableFunction], TableFunction]:
     """Register a table function under its id. It returns no table where the record has nothing for it."""

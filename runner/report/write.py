@@ -1,5 +1,6 @@
 """From a run directory to its `report.md` and `result.json`."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -9,7 +10,7 @@ from runner.checks.registry import run_checks
 from runner.exit_code import ExitCode
 from runner.record.directory import REPORT, RESULT, write_whole
 from runner.record.record import Record, read_record
-from runner.report.render import render_report
+from runner.report.render import render_report, render_tables
 from runner.report.result import render_result
 
 
@@ -35,6 +36,12 @@ def make_report(directory: Path, language: str | None = None) -> Reported:
         render_result(record, results),
         outcome(record, results),
     )
+
+
+def make_tables(directory: Path, names: Sequence[str], language: str | None = None) -> str:
+    """Some tables of the report alone, in Markdown. Raises JournalError."""
+    record = read_record(directory)
+    return render_tables(record, run_checks(record), names, language)
 
 
 def write_report(directory: Path) -> Reported:

@@ -88,6 +88,52 @@ class QueueOnlyAbove(Invariant):
     limit: int | None = Field(default=None, ge=1, description="The limit itself, in requests, instead of an argument.")
 
 
+class SequentialSeparated(Invariant):
+    """At concurrency 1 no request of a condition is as slow (or as fast) as any of the baseline's."""
+
+
+class PositionsAddUp(Invariant):
+    """Accepted tokens by position fall from position to position, and add up to the accepted tokens."""
+
+
+class ForwardModel(Invariant):
+    """Tokens per decode step × the ratio of step times, both the engine's own, give the measured speed-up."""
+
+    tolerance: float = Field(
+        default=0.05, gt=0, le=1, description="Largest relative deviation from the measured speed-up (0.05 = 5 %)."
+    )
+
+
+class LatencyCrossCheck(Invariant):
+    """The engine's mean latency is wall time × concurrency ÷ requests, in rounds of at least four waves."""
+
+    tolerance: float = Field(default=0.05, gt=0, le=1, description="Largest relative difference (0.05 = 5 %).")
+
+
+class SpreadBelowEffect(Invariant):
+    """The rounds of one cell differ by less than the conditions do."""
+
+    factor: float = Field(
+        default=1.0, gt=0, description="The effect must be larger than so many times the larger spread."
+    )
+
+
+class SamePrefixHits(Invariant):
+    """The prefix cache helped every condition to the same share of its prompt tokens."""
+
+    tolerance: float = Field(default=0.01, ge=0, le=1, description="Largest difference of the hit ratio (0.01 = 1 %).")
+
+
+class MemoryPerRunning(Invariant):
+    """What a condition costs in GPU memory per running request stays below a bound."""
+
+    max_mib: float = Field(gt=0, description="The bound, in MiB.")
+
+
+class BaselineRestored(Invariant):
+    """What existed before the run is in force again after it."""
+
+
 def _no_null(schema: dict[str, Any]) -> None:
     """An invariant left empty is refused: it would read as asked for and not be judged."""
     for invariant in schema["properties"].values():
@@ -112,3 +158,11 @@ class Invariants(Strict):
     acceptance_constant: AcceptanceConstant | None = None
     speedup: Speedup | None = None
     queue_only_above: QueueOnlyAbove | None = None
+    sequential_separated: SequentialSeparated | None = None
+    positions_add_up: PositionsAddUp | None = None
+    forward_model: ForwardModel | None = None
+    latency_cross_check: LatencyCrossCheck | None = None
+    spread_below_effect: SpreadBelowEffect | None = None
+    same_prefix_hits: SamePrefixHits | None = None
+    memory_per_running: MemoryPerRunning | None = None
+    baseline_restored: BaselineRestored | None = None

@@ -10,6 +10,7 @@ from pydantic import Field
 
 from runner.spec.invariants import Concurrency, Invariants, Key, Name
 from runner.spec.strict import Strict
+from runner.spec.tables import TableId
 
 Slug = Annotated[str, Field(pattern=r"^[a-z0-9]([a-z0-9.-]*[a-z0-9])?$", max_length=60)]
 Arguments = Annotated[
@@ -142,4 +143,7 @@ class Experiment(Strict):
     sampling: Sampling = Sampling()
     limits: Limits = Limits()
     invariants: Invariants = Invariants()
+    tables: list[TableId] | None = Field(
+        default=None, min_length=1, description="Which tables the report has, always in its own order; default: all."
+    )
     notes: Notes = Notes()

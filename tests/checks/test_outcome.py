@@ -93,6 +93,8 @@ def test_an_inconclusive_invariant_is_allowed_only_where_the_spec_says_so(tmp_pa
 
 def test_failed_requests_up_to_max_failed_leave_the_cell_complete(tmp_path: Path) -> None:
     def allowed(spec: Any) -> Any:
+        # The engine's mean latency is not known where it may have finished a failed request.
+        del spec["invariants"]["latency-cross-check"]
         return spec.update({"limits": {"max-failed": 2}})
 
     record = make_record(tmp_path, allowed, change=ONE_FAILED)

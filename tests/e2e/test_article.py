@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from conftest import Finished, command, environment
 
-from runner.report.table import ORDER
+from runner.spec.tables import TABLE_IDS
 
 GRID = [1, 4, 16, 32]
 
@@ -77,7 +77,7 @@ def test_the_first_sequential_request_of_on_is_excluded(article: Finished) -> No
 
 def test_every_table_stands_in_the_articles_order_and_says_simulated(article: Finished) -> None:
     titles = re.findall(r"^### .*\(`([a-z-]+)`\)(.*)$", article.report, re.MULTILINE)
-    assert [name for name, _ in titles if name != "saturation-change"] == list(ORDER)
+    assert [name for name, _ in titles if name != "saturation-change"] == list(TABLE_IDS)
     assert {mark for _, mark in titles} == {" — simulated"}
     assert article.report.splitlines()[0].endswith("— **simulated**")
     assert article.result["simulated"] is True

@@ -17,7 +17,8 @@ from runner.record.record import Record
 from runner.report.markdown import code, escape, render_table
 from runner.report.render import render_report
 from runner.report.result import render_result
-from runner.report.table import ORDER, TABLES, load_tables
+from runner.report.table import TABLES, load_tables
+from runner.spec.tables import TABLE_IDS
 
 HOSTILE = "a | b `c` <script>alert(1)</script> *d* [e](f) ~~g~~ \\ \n\n# h & 한국어 🙂"
 
@@ -36,7 +37,7 @@ def table(text: str, name: str, number: int = 0) -> list[list[str]]:
 
 def test_every_table_of_the_order_is_registered_once() -> None:
     load_tables()
-    assert set(TABLES) == set(ORDER) and len(ORDER) == len(set(ORDER))
+    assert set(TABLES) == set(TABLE_IDS) and len(TABLE_IDS) == len(set(TABLE_IDS))
 
 
 def test_korean_figures_have_the_articles_units_and_decimals(tmp_path: Path) -> None:
@@ -90,7 +91,7 @@ def test_english_load_tables(tmp_path: Path) -> None:
     assert ["on C=4 round 2", "65", "65.000", "2,600", "2,210", "85.0%"] in counts
     assert ["off C=16 round 1", "65", "130.000", "–", "–", "–"] in counts
     resources = table(text, "resources")
-    assert resources[-1] == ["on C=32", *["– (this target samples no GPU)"] * 2, "16", "16", "capacity"]
+    assert resources[-1] == ["on C=32", "30%", "5,400 MiB", "16", "16", "capacity"]
 
 
 def test_a_contaminated_round_keeps_its_row_and_is_marked(tmp_path: Path) -> None:
@@ -200,7 +201,7 @@ def test_hostile_text_leaves_the_markdown_whole(tmp_path: Path, language: str) -
             "\n" * (t.type == "table_close") for t in tokens).splitlines() if part]  # fmt: skip
     for one in rows:
         assert len(set(one.strip("|").split("|"))) == 1, "a table whose rows differ in length"
-    assert len(rows) >= len(ORDER)
+    assert len(rows) >= len(TABLE_IDS)
 
 
 @pytest.mark.parametrize("text", ["", " ", "`", "``a`", "a|b", "a\nb", "plain"])

@@ -17,12 +17,16 @@ from runner.engine import metrics
 from runner.plan.build import build_plan
 from runner.plan.model import Plan
 from runner.record import events
+from runner.record.directory import JOURNAL, PLAN
+from runner.record.journal import JournalWriter
 from runner.record.record import Record, build_record
 from runner.spec.load import load_spec
 
 SLOTS = 16
 LATENCY = {"off": 2.0, "on": 1.0}
 TOKENS = 68
+STEPS = {"off": 67, "on": 33}  # decode steps of a request: one a token but for the first, which the prefill gives
+STEP_SECONDS = {"off": 0.029, "on": 0.029 * 67 / 33 / 2}  # so that steps and their cost give the speed-up of 2
 START = {"off": 1000.0, "on": 2000.0}
 SECOND = 1_000_000_000
 EFFECTS = {
@@ -57,6 +61,13 @@ SPEC: dict[str, Any] = {
         "acceptance-constant": {},
         "speedup": {},
         "queue-only-above": {"argument": "max-num-seqs"},
+        "sequential-separated": {},
+        "positions-add-up": {},
+        "forward-model": {},
+        "latency-cross-check": {},
+        "spread-below-effect": {},
+        "same-prefix-hits": {},
+        "memory-per-running": {"max-mib": 30},
     },
 }
 
@@ -82,6 +93,16 @@ def make_record(folder: Path, *edits: Edit, change: Change = list) -> Record:
     """A record of the edited spec, after `change` to its events."""
     plan = make_plan(folder, *edits)
     return build_record(plan, change(list(make_events(plan))))
+
+
+def write_run(folder: Path, plan: Plan, journal: Iterable[events.Event]) -> Path:
+    """A run directory with these events; the folder must not exist."""
+    folder.mkdir(parents=True)
+    (folder / PLAN).write_text(plan.model_dump_json(by_alias=True), encoding="utf-8")
+    with JournalWriter(folder / JOURNAL) as writer:
+        for event in journal:
+            writer(event)
+    return folder
 
 
 def make_events(plan: Plan) -> Iterable[events.Event]:
@@ -197,6 +218,8 @@ def _round(
             waiting=float(max(level - SLOTS, 0)),
             waiting_by_reason={"capacity": float(max(level - SLOTS, 0)), "deferred": 0.0},
             kv_cache_usage=0.1,
+            gpu_utilization=30.0,
+            gpu_memory_mib=5000.0 + (25.0 * min(level, SLOTS) if kind == "on" else 0.0),
         )
     yield _scrape(at, kind, "after", begin + 1000 * SECOND, finished + window, level)
     yield events.RoundFinished(**at, busy_before=None, busy_after=None, sampling_interval=1.0, complete=True)
@@ -233,7 +256,10 @@ def _scrape(at: dict[str, Any], kind: str, moment: Any, at_ns: int, finished: in
         f"{metrics.E2E_SUM}{labels}": finished * mean,
         f"{metrics.REQUEST_SUCCESS}{labels}": float(finished),
         f"{metrics.TTFT_COUNT}{labels}": float(finished),
-        f"{metrics.ITL_COUNT}{labels}": float(finished * (33 if kind == "on" else 67)),
+        f"{metrics.ITL_COUNT}{labels}": float(finished * STEPS[kind]),
+        f"{metrics.ITL_SUM}{labels}": finished * STEPS[kind] * STEP_SECONDS[kind],
+        f"{metrics.PREFIX_CACHE_QUERIES}{labels}": finished * 20.0,
+        f"{metrics.PREFIX_CACHE_HITS}{labels}": finished * 16.0,
         f"{metrics.GENERATION_TOKENS}{labels}": float(finished * TOKENS),
         f"{metrics.RUNNING}{labels}": 0.0,
         f"{metrics.WAITING}{labels}": 0.0,

@@ -15,15 +15,15 @@ from runner.report.tables.rounds import cell_name
 def resources(source: Source) -> list[Table]:
     """Columns: condition, GPU utilization and memory, running and waiting requests, why they wait.
 
-    From the samples between the first and the last sending; the median, with the range where it moved. Fewer
-    than ten samples a round is `too few samples`.
+    From the samples between the first and the last sending: of the GPU the range, of requests the median, with the
+    range where it moved. Fewer than ten samples a round is `too few samples`.
     """
     words = source.words
     rows = [
         [
             cell_name(source, cell),
-            _gpu(source, cell, lambda sample: sample.gpu_utilization),
-            _gpu(source, cell, lambda sample: sample.gpu_memory_mib),
+            _gpu(source, cell, lambda sample: sample.gpu_utilization, source.numbers.percent_range),
+            _gpu(source, cell, lambda sample: sample.gpu_memory_mib, source.numbers.mebibytes_range),
             _gauge(source, cell, lambda sample: sample.running),
             _gauge(source, cell, lambda sample: sample.waiting),
             _reasons(source, cell),
@@ -73,7 +73,13 @@ def _gauge(source: Source, cell: Cell, read: Callable[[Sampled], float | None]) 
     return source.numbers.absent(found)
 
 
-def _gpu(source: Source, cell: Cell, read: Callable[[Sampled], float | None]) -> str:
+def _gpu(
+    source: Source,
+    cell: Cell,
+    read: Callable[[Sampled], float | None],
+    write: Callable[[float, float], str],
+) -> str:
     if not any(read(sample) is not None for round_ in cell.rounds for sample in round_.samples):
         return source.numbers.absent(Absent("gpu-not-sampled"))
-    return _gauge(source, cell, read)
+    found = gauge(cell.rounds, read)
+    return write(found.low, found.high) if isinstance(found, Spread) else source.numbers.absent(found)

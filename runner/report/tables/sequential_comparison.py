@@ -1,9 +1,9 @@
 """`sequential-comparison`: the requests at concurrency 1, side by side (article, 4-3)."""
 
-from collections.abc import Callable, Sequence
 from statistics import fmean, median
 
-from runner.analysis.cell import Cell, cells
+from runner.analysis.cell import Cell
+from runner.analysis.sequential import sequential_cells, statistic
 from runner.analysis.value import Absent, Value, combine, ratio
 from runner.report.table import Source, Table, table
 
@@ -12,19 +12,18 @@ from runner.report.table import Source, Table, table
 def sequential_comparison(source: Source) -> list[Table]:
     """Rows: mean, median, minimum, maximum of the client's latencies in seconds, and per token (mean latency ÷
     mean completion tokens, in ms). The difference to the baseline stands for mean and median only."""
-    own = [cell for cell in cells(source.record) if cell.concurrency == 1]
-    if not own or not any(cell.latencies for cell in own):
+    found = sequential_cells(source.record)
+    if found is None:
         return []
+    base, others = found
     words, numbers = source.words, source.numbers
-    base = next(cell for cell in own if cell.arm.id == source.record.plan.baseline)
-    others = [cell for cell in own if cell is not base]
     columns = [words("metric")]
     columns += [f"{source.label(cell.arm.id)} ({_counted(source, cell)})" for cell in [base, *others]]
     several = len(others) > 1
     columns += [words("difference") + (f" {source.label(cell.arm.id)}" if several else "") for cell in others]
     rows = []
     for key, function in (("mean", fmean), ("median", median), ("minimum", min), ("maximum", max)):
-        values = [_statistic(cell, function) for cell in [base, *others]]
+        values = [statistic(cell, function) for cell in [base, *others]]
         row = [words(key), *(numbers.seconds(value) for value in values)]
         compared = key in ("mean", "median")
         rows.append([*row, *(_difference(source, values[0], value) if compared else "" for value in values[1:])])
@@ -45,16 +44,12 @@ def _counted(source: Source, cell: Cell) -> str:
     return source.words("times", n=len(numbers))
 
 
-def _statistic(cell: Cell, function: Callable[[Sequence[float]], float]) -> Value:
-    return cell.incomplete or (function(cell.latencies) if cell.latencies else Absent("no-ok-requests"))
-
-
 def _per_token(cell: Cell) -> Value:
     tokens = [request.completion_tokens for round_ in cell.rounds for request in round_.ok]
     known = [count for count in tokens if count is not None]
     if not known or len(known) < len(tokens):
         return Absent("series-absent", {"name": "usage.completion_tokens"})
-    return ratio(_statistic(cell, fmean), fmean(known))
+    return ratio(statistic(cell, fmean), fmean(known))
 
 
 def _difference(source: Source, base: Value, other: Value) -> str:

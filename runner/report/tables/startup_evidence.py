@@ -59,7 +59,7 @@ def _rows(source: Source, arm: Arm, engine: EngineRun, evidence: EvidenceRead) -
 
 def _counters(source: Source, proof: CountersProved) -> str:
     if proof.drafts is None or proof.draft_tokens is None or proof.accepted is None:
-        return code(proof.detail)
+        return code(proof.detail) if proof.detail else "–"
     return source.words(
         "counters-detail", drafts=proof.drafts, draft_tokens=proof.draft_tokens, accepted=proof.accepted
     )

@@ -1,0 +1,41 @@
+"""The speed-up is what the engine's own step counts and step times give (article, 5-3, with the cost of a step)."""
+
+from collections.abc import Iterator
+
+from runner.analysis.acceptance import speculates
+from runner.analysis.cell import cell, concurrencies
+from runner.analysis.comparison import comparison
+from runner.analysis.forward import forward_model
+from runner.analysis.value import Absent
+from runner.checks.finding import Finding, Judgement
+from runner.checks.registry import check
+from runner.record.record import Record
+from runner.spec.invariants import ForwardModel
+
+
+@check(ForwardModel)
+def forward_model_check(record: Record, parameters: ForwardModel) -> Iterator[Finding]:
+    """Per arm that speculates while the baseline does not, at the lowest concurrency: tokens per decode step × step
+    time of the baseline ÷ step time of the arm, against the measured speed-up. The form of the article, which takes
+    steps to cost the same, is in the table of this name and judges nothing."""
+    base = record.plan.baseline
+    arms = [arm for arm in record.plan.others if speculates(record, arm.id)]
+    if not arms or speculates(record, base):
+        started = any(engine.evidence is not None for engine in record.engines)
+        judgement = Judgement.NOT_APPLICABLE if started else Judgement.INCONCLUSIVE
+        yield Finding(judgement, "no-speculation" if started else "no-evidence")
+        return
+    level = min(concurrencies(record))
+    for arm in arms:
+        subject = f"{arm.label} C={level}"
+        predicted = forward_model(cell(record, base, level), cell(record, arm.id, level)).with_step_cost
+        measured = comparison(record, arm.id, level).speedup
+        if isinstance(predicted, Absent):
+            yield Finding(Judgement.INCONCLUSIVE, predicted.reason, predicted.figures, subject)
+        elif isinstance(measured, Absent):
+            yield Finding(Judgement.INCONCLUSIVE, measured.reason, measured.figures, subject)
+        else:
+            figures = {"predicted": predicted, "measured": measured, "tolerance": parameters.tolerance}
+            near = abs(predicted / measured - 1) <= parameters.tolerance
+            reason = "forward-agrees" if near else "forward-disagrees"
+            yield Finding(Judgement.PASS if near else Judgement.FAIL, reason, figures, subject)

@@ -1,0 +1,41 @@
+"""The engine's mean latency and the client's wall time say the same (article, 7-3)."""
+
+from collections.abc import Iterator
+
+from runner.analysis.cell import Cell, cells
+from runner.analysis.cross_check import ENOUGH_WAVES, disagreement, waves
+from runner.analysis.value import Absent
+from runner.checks.finding import Finding, Judgement
+from runner.checks.registry import check
+from runner.record.record import Record
+from runner.spec.invariants import LatencyCrossCheck
+
+
+@check(LatencyCrossCheck)
+def latency_cross_check(record: Record, parameters: LatencyCrossCheck) -> Iterator[Finding]:
+    """Per cell above concurrency 1: |wall × concurrency ÷ requests ÷ histogram mean − 1| of its worst round. A round
+    of fewer than four waves is not judged: its wall time over-estimates the latency by both ramps."""
+    for cell in cells(record):
+        if cell.concurrency > 1 and cell.rounds:
+            yield _judge(cell, parameters.tolerance)
+
+
+def _judge(cell: Cell, tolerance: float) -> Finding:
+    subject = f"{cell.arm.label} C={cell.concurrency}"
+    judged = [round_ for round_ in cell.rounds if waves(round_) >= ENOUGH_WAVES]
+    if not judged:
+        return Finding(Judgement.NOT_APPLICABLE, "few-waves", {"needed": ENOUGH_WAVES}, subject)
+    worst = 0.0
+    for round_ in judged:
+        found = disagreement(round_, cell.phase)
+        if isinstance(found, Absent):
+            return Finding(Judgement.INCONCLUSIVE, found.reason, found.figures, subject)
+        worst = max(worst, found, key=abs)
+    figures = {"difference": worst, "tolerance": tolerance}
+    near = abs(worst) <= tolerance
+    return Finding(
+        Judgement.PASS if near else Judgement.FAIL,
+        "latencies-agree" if near else "latencies-disagree",
+        figures,
+        subject,
+    )

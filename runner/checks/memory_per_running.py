@@ -1,0 +1,36 @@
+"""GPU memory that a condition costs per running request (article, 8-5)."""
+
+from collections.abc import Iterator
+
+from runner.analysis.cell import cell, concurrencies
+from runner.analysis.memory import memory_per_running
+from runner.analysis.value import Absent
+from runner.checks.finding import Finding, Judgement
+from runner.checks.registry import check
+from runner.record.record import Record
+from runner.spec.invariants import MemoryPerRunning
+
+
+@check(MemoryPerRunning)
+def memory_per_running_check(record: Record, parameters: MemoryPerRunning) -> Iterator[Finding]:
+    """Per arm and concurrency above 1: (median memory − the baseline's) ÷ median of running requests, in MiB. Not
+    applicable where no sample of the whole run has a GPU's memory."""
+    if not record.plan.others:
+        yield Finding(Judgement.NOT_APPLICABLE, "one-condition")
+        return
+    if not any(sample.gpu_memory_mib is not None for one in record.all_rounds() for sample in one.samples):
+        yield Finding(Judgement.NOT_APPLICABLE, "gpu-not-sampled")
+        return
+    for arm in record.plan.others:
+        for level in concurrencies(record):
+            if level == 1:
+                continue
+            subject = f"{arm.label} C={level}"
+            found = memory_per_running(cell(record, record.plan.baseline, level), cell(record, arm.id, level))
+            if isinstance(found, Absent):
+                yield Finding(Judgement.INCONCLUSIVE, found.reason, found.figures, subject)
+                continue
+            figures = {"mib": found, "max": parameters.max_mib}
+            below = found <= parameters.max_mib
+            reason = "memory-below" if below else "memory-above"
+            yield Finding(Judgement.PASS if below else Judgement.FAIL, reason, figures, subject)

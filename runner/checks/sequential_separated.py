@@ -1,0 +1,33 @@
+"""The sequential requests of two conditions do not overlap (article, 4-3)."""
+
+from collections.abc import Iterator
+
+from runner.analysis.cell import concurrencies
+from runner.analysis.comparison import comparison
+from runner.analysis.value import Absent
+from runner.checks.finding import Finding, Judgement
+from runner.checks.registry import check
+from runner.record.record import Record
+from runner.spec.invariants import SequentialSeparated
+
+
+@check(SequentialSeparated)
+def sequential_separated(record: Record, parameters: SequentialSeparated) -> Iterator[Finding]:
+    """Per arm, at concurrency 1: the ranges of the single requests' latencies, prompt by prompt. It fails where they
+    overlap, and is open with fewer than two requests a side."""
+    del parameters
+    if 1 not in concurrencies(record) or not record.plan.others:
+        yield Finding(Judgement.NOT_APPLICABLE, "one-condition" if not record.plan.others else "no-sequential")
+        return
+    for arm in record.plan.others:
+        pair = comparison(record, arm.id, 1)
+        lowest, highest = pair.lowest_ratio("latency"), pair.highest_ratio("latency")
+        if isinstance(lowest, Absent):
+            yield Finding(Judgement.INCONCLUSIVE, lowest.reason, lowest.figures, arm.label)
+        elif isinstance(highest, Absent):
+            yield Finding(Judgement.INCONCLUSIVE, highest.reason, highest.figures, arm.label)
+        else:
+            figures = {"lowest": lowest, "highest": highest}
+            apart = lowest > 1 or highest < 1
+            reason = "ranges-apart" if apart else "ranges-overlap"
+            yield Finding(Judgement.PASS if apart else Judgement.FAIL, reason, figures, arm.label)

@@ -1,0 +1,54 @@
+"""The rounds' own spread is smaller than the effect (article, 7-3 and 8-3)."""
+
+from collections.abc import Iterator
+from statistics import fmean
+
+from runner.analysis.cell import Cell, concurrencies
+from runner.analysis.comparison import Comparison, comparison
+from runner.analysis.throughput import throughput
+from runner.analysis.value import Absent, Value
+from runner.checks.finding import Finding, Judgement
+from runner.checks.registry import check
+from runner.record.record import Record
+from runner.spec.invariants import SpreadBelowEffect
+
+
+@check(SpreadBelowEffect)
+def spread_below_effect(record: Record, parameters: SpreadBelowEffect) -> Iterator[Finding]:
+    """Per arm and concurrency above 1: |throughput ratio − 1| against the larger of the two cells' spreads, which
+    is (largest − smallest) ÷ mean of the rounds' throughput. Where the spread is not smaller, the rounds do not tell
+    the effect from their own noise: open, not failed."""
+    if not record.plan.others:
+        yield Finding(Judgement.NOT_APPLICABLE, "one-condition")
+    for arm in record.plan.others:
+        for level in concurrencies(record):
+            if level > 1:
+                yield _judge(comparison(record, arm.id, level), parameters.factor, f"{arm.label} C={level}")
+
+
+def _judge(pair: Comparison, factor: float, subject: str) -> Finding:
+    found = pair.throughput_ratio
+    if isinstance(found, Absent):
+        return Finding(Judgement.INCONCLUSIVE, found.reason, found.figures, subject)
+    spreads: list[float] = []
+    for cell in (pair.base, pair.other):
+        spread = _spread(cell)
+        if isinstance(spread, Absent):
+            return Finding(Judgement.INCONCLUSIVE, spread.reason, spread.figures, subject)
+        spreads.append(spread)
+    figures = {"effect": abs(found - 1), "spread": max(spreads), "factor": factor}
+    if abs(found - 1) > factor * max(spreads):
+        return Finding(Judgement.PASS, "effect-above-spread", figures, subject)
+    return Finding(Judgement.INCONCLUSIVE, "effect-within-spread", figures, subject)
+
+
+def _spread(cell: Cell) -> Value:
+    if len(cell.rounds) < 2:
+        return Absent("one-round", {"n": len(cell.rounds)})
+    rates: list[float] = []
+    for round_ in cell.rounds:
+        rate = throughput(round_)
+        if isinstance(rate, Absent):
+            return rate
+        rates.append(rate)
+    return (max(rates) - min(rates)) / fmean(rates)

@@ -1,0 +1,46 @@
+"""`speedup-rounds`: the ratio round by round, and whether it changes (article, 8-3 and 9-3)."""
+
+import itertools
+
+from runner.analysis.cell import concurrencies
+from runner.analysis.comparison import comparison
+from runner.analysis.trend import round_ratios, step
+from runner.analysis.value import Absent
+from runner.plan.model import Arm
+from runner.report.table import Source, Table, table
+from runner.report.tables.summary import doubt
+
+
+@table("speedup-rounds")
+def speedup_rounds(source: Source) -> list[Table]:
+    """Per condition: a row per concurrency above 1, a column per round: throughput of the round ÷ the baseline's
+    round of the same number. Below: whether the ratios of neighbouring concurrencies overlap."""
+    others = source.record.plan.others
+    tables = [_table(source, arm, several=len(others) > 1) for arm in others]
+    return [one for one in tables if one.rows]
+
+
+def _table(source: Source, arm: Arm, *, several: bool) -> Table:
+    words, numbers = source.words, source.numbers
+    levels = [level for level in sorted(concurrencies(source.record)) if level > 1]
+    pairs = {level: comparison(source.record, arm.id, level) for level in levels}
+    found = {level: round_ratios(pair) for level, pair in pairs.items() if pair.base.rounds and pair.other.rounds}
+    width = max((len(values) for values in found.values()), default=0)
+    rows = [
+        [
+            str(level) + doubt(pairs[level]),
+            *(numbers.ratio(value, 3) for value in values),
+            *[""] * (width - len(values)),
+        ]
+        for level, values in found.items()
+    ]
+    notes = []
+    for (low, earlier), (high, later) in itertools.pairwise(found.items()):
+        how = step(earlier, later)
+        if isinstance(how, Absent):
+            why = words(how.reason, **how.figures)
+            notes.append(words("note-step-unknown", low=low, high=high, why=why))
+        else:
+            notes.append(words(f"note-step-{how}", low=low, high=high))
+    columns = [words("concurrency"), *(words("round-number", n=n) for n in range(1, width + 1))]
+    return Table("speedup-rounds", columns, rows, notes=notes, subject=source.label(arm.id) if several else "")
