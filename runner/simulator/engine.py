@@ -63,7 +63,8 @@ class Engine:
         """Drop a request whose client has gone. Not counted anywhere, as in vLLM."""
         if self._sinks.pop(sequence, None) is not None:
             self._scheduler.abort(sequence)
-            self._record(statistics.gauges(self._scheduler))
+            if not self.hung:
+                self._record(statistics.gauges(self._scheduler))
 
     def abort_all(self) -> None:
         """End every request with finish reason ``abort``."""

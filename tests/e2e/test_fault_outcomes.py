@@ -82,8 +82,11 @@ def test_an_engine_that_gives_no_more_tokens_makes_the_cell_incomplete(tmp_path:
     assert ended.code == 5, ended.stdout
     assert re.search(r"on C=4: incomplete: (\d) failed \(allowed 0\) \(timed out \1: ", ended.stdout)
     [round_] = ended.record.of_arm("on")[0].rounds
-    waiting = max(sample.waiting or 0 for sample in round_.samples)
-    assert (waiting > 0) == (kind == "stall-while-waiting")
+    last = [(sample.running, sample.waiting) for sample in round_.samples if sample.error is None][-3:]
+    assert len(set(last)) == 1  # nothing moves any more
+    if kind == "stall-while-waiting":
+        running, waiting = last[0]
+        assert waiting and running is not None and running + waiting == 4
 
 
 def test_counters_that_lie_by_one_once_are_found(tmp_path: Path) -> None:
