@@ -33,7 +33,7 @@ def side_effects(record: Record, arm: Arm) -> list[Difference]:
     """
     chosen = _changed(record.plan.arm(record.plan.baseline), arm)
     differences = []
-    for name in dict.fromkeys([*arm.side_effects, *_feature_names(record, arm.id)]):
+    for name in dict.fromkeys([*arm.side_effects, *arm.sets, *_feature_names(record, arm.id)]):
         before, after = (_feature(record, one, name) for one in (record.plan.baseline, arm.id))
         declared = arm.side_effects.get(name)
         if len(before) > 1 or len(after) > 1:
@@ -41,6 +41,11 @@ def side_effects(record: Record, arm: Arm) -> list[Difference]:
             continue
         if name.replace("-", "_") in chosen:
             continue  # an argument says it: that is the comparison, not a side effect
+        if name in arm.sets:  # so does the condition; it need only be true
+            if after[0] != arm.sets[name]:
+                wrong = "unseen" if after[0] is None else "contradicted"
+                differences.append(Difference(name, before[0], after[0], arm.sets[name], wrong))
+            continue
         status = _judge(before[0], after[0], declared, is_declared=name in arm.side_effects)
         if status is not None:
             differences.append(Difference(name, before[0], after[0], declared, status))
@@ -52,6 +57,17 @@ def confounders(record: Record, arm: Arm) -> list[Difference]:
     if not _evidence(record, arm.id):
         return []
     return [one for one in side_effects(record, arm) if one.status != "no-difference"]
+
+
+def controls(record: Record, arm: Arm) -> list[tuple[Arm, list[str]]]:
+    """The other arms that share confounders with this one, and which: against them the comparison is free of those."""
+    features = [one.feature for one in confounders(record, arm)]
+    found = []
+    for other in record.plan.others:
+        shared = [name for name in features if _feature(record, other.id, name) == _feature(record, arm.id, name)]
+        if other.id != arm.id and shared and _evidence(record, other.id):
+            found.append((other, shared))
+    return found
 
 
 def parsed_differences(record: Record, arm: Arm) -> dict[str, tuple[Any, Any]] | None:

@@ -48,6 +48,13 @@ def gauge(rounds: Sequence[Round], read: Callable[[Sampled], float | None]) -> S
     return Spread(median(values), min(values), max(values), len(values))
 
 
+def observed(rounds: Sequence[Round], read: Callable[[Sampled], float | None]) -> Spread | None:
+    """What the steady samples say however few they are; None without any. To be shown with that doubt beside it, and
+    to decide nothing."""
+    values = [value for round_ in rounds for sample in steady_samples(round_) if (value := read(sample)) is not None]
+    return Spread(median(values), min(values), max(values), len(values)) if values else None
+
+
 def waiting_reasons(rounds: Sequence[Round]) -> list[str]:
     """The reasons that the engine gives for waiting requests, over the steady samples, most frequent first."""
     counts: dict[str, int] = {}

@@ -1,13 +1,17 @@
 """Does the speed-up change from one concurrency to the next, beyond the rounds' own spread? (article, 8-3, 9-3)."""
 
-from collections.abc import Sequence
+import itertools
+from collections.abc import Mapping, Sequence
+from statistics import fmean
 from typing import Literal
 
 from runner.analysis.comparison import Comparison
+from runner.analysis.separation import same_batch
 from runner.analysis.throughput import throughput
 from runner.analysis.value import Absent, Value, ratio
+from runner.record.record import Record
 
-Step = Literal["falls", "rises", "overlaps"]
+Step = Literal["falls", "rises", "overlaps", "within-noise", "same-batch"]
 
 
 def round_ratios(pair: Comparison) -> list[Value]:
@@ -21,9 +25,23 @@ def round_ratios(pair: Comparison) -> list[Value]:
     ]
 
 
-def step(earlier: Sequence[Value], later: Sequence[Value]) -> Step | Absent:
-    """How the second group of ratios lies to the first: wholly below, wholly above, or overlapping. Absent with
-    fewer than two a side: one round has no spread."""
+def steps(record: Record, arm: str, ratios: Mapping[int, Sequence[Value]]) -> dict[tuple[int, int], Step | Absent]:
+    """How the round ratios change from each concurrency to the next.
+
+    `falls`, `rises`: the ranges are apart, and their means by more than the noise; `within-noise`: apart, but by no
+    more than the ratios of one and the same batch differ among themselves; `same-batch`: apart although the same
+    batch runs at both, which is that noise; `overlaps`. Absent with fewer than two rounds a side.
+    """
+    levels = sorted(ratios)
+    full = same_batch(record, arm, levels)
+    noise = _range([value for level in full for value in ratios[level]])
+    return {
+        (low, high): _step(ratios[low], ratios[high], noise, same=low in full and high in full)
+        for low, high in itertools.pairwise(levels)
+    }
+
+
+def _step(earlier: Sequence[Value], later: Sequence[Value], noise: float, *, same: bool) -> Step | Absent:
     one, two = _known(earlier), _known(later)
     if isinstance(one, Absent):
         return one
@@ -31,9 +49,18 @@ def step(earlier: Sequence[Value], later: Sequence[Value]) -> Step | Absent:
         return two
     if min(len(one), len(two)) < 2:
         return Absent("one-round", {"n": min(len(one), len(two))})
-    if max(two) < min(one):
-        return "falls"
-    return "rises" if min(two) > max(one) else "overlaps"
+    if max(two) >= min(one) and min(two) <= max(one):
+        return "overlaps"
+    if same:
+        return "same-batch"
+    if abs(fmean(two) - fmean(one)) <= noise:
+        return "within-noise"
+    return "falls" if fmean(two) < fmean(one) else "rises"
+
+
+def _range(values: Sequence[Value]) -> float:
+    known = _known(values)
+    return 0.0 if isinstance(known, Absent) or not known else max(known) - min(known)
 
 
 def _known(values: Sequence[Value]) -> list[float] | Absent:

@@ -29,10 +29,19 @@ def same_output(record: Record, parameters: SameOutput) -> Iterator[Finding]:
 
 
 def _judge(record: Record, arm: Arm, prompt: str, reference: str, outputs: list[str | None], allowed: int) -> Finding:
-    if not outputs or None in outputs:
+    kept = [one for one in outputs if one is not None]
+    if not kept:
         return Finding(Judgement.INCONCLUSIVE, "no-output", {"prompt": prompt}, arm.label)
-    different = [one for one in outputs if one is not None and not same_text(record, reference, one)]
-    figures = {"n": len(outputs), "different": len(different), "prompt": prompt, "allowed": allowed}
+    different = [one for one in kept if not same_text(record, reference, one)]
+    figures: dict[str, str | int] = {
+        "n": len(outputs),
+        "kept": len(kept),
+        "different": len(different),
+        "prompt": prompt,
+        "allowed": allowed,
+    }
+    if not different and len(kept) < len(outputs):
+        return Finding(Judgement.INCONCLUSIVE, "outputs-partly-kept", figures, arm.label)
     if not different:
         return Finding(Judgement.PASS, "outputs-equal", figures, arm.label)
     first = first_difference(record, reference, different[0])
@@ -42,5 +51,7 @@ def _judge(record: Record, arm: Arm, prompt: str, reference: str, outputs: list[
         "reference": first.reference,
         "other": first.other,
     }
-    judgement = Judgement.FAIL if len(different) > allowed else Judgement.PASS
+    if len(different) > allowed:
+        return Finding(Judgement.FAIL, "outputs-differ", figures, arm.label)
+    judgement = Judgement.PASS if len(kept) == len(outputs) else Judgement.INCONCLUSIVE
     return Finding(judgement, "outputs-differ", figures, arm.label)

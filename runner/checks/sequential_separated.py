@@ -15,11 +15,12 @@ from runner.spec.invariants import SequentialSeparated
 def sequential_separated(record: Record, parameters: SequentialSeparated) -> Iterator[Finding]:
     """Per arm, at concurrency 1: the ranges of the single requests' latencies, prompt by prompt. It fails where they
     overlap, and is open with fewer than two requests a side."""
-    del parameters
     if 1 not in concurrencies(record) or not record.plan.others:
         yield Finding(Judgement.NOT_APPLICABLE, "one-condition" if not record.plan.others else "no-sequential")
         return
     for arm in record.plan.others:
+        if parameters.conditions is not None and arm.condition not in parameters.conditions:
+            continue
         pair = comparison(record, arm.id, 1)
         lowest, highest = pair.lowest_ratio("latency"), pair.highest_ratio("latency")
         if isinstance(lowest, Absent):

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 from runner.analysis.cell import concurrencies
 from runner.analysis.comparison import Comparison, comparison
+from runner.analysis.separation import Separation, separation
 from runner.analysis.value import Absent
 from runner.checks.finding import Finding, Judgement
 from runner.checks.registry import check
@@ -16,8 +17,8 @@ def speedup(record: Record, parameters: Speedup) -> Iterator[Finding]:
     """Per arm and concurrency.
 
     Fails when the mean ratio is not above the bound. Passes only when the lowest ratio that any pair of samples
-    shows is above it too: otherwise the difference is within the rounds' own spread, and one sample has no
-    spread at all.
+    shows is above it too, here and at every other concurrency that runs the same batch: otherwise the difference is
+    within the rounds' own spread or the host's noise, and one sample has no spread at all.
     """
     if not record.plan.others:
         yield Finding(Judgement.NOT_APPLICABLE, "one-condition")
@@ -26,16 +27,17 @@ def speedup(record: Record, parameters: Speedup) -> Iterator[Finding]:
             continue
         for level in concurrencies(record):
             if parameters.concurrency is None or level in parameters.concurrency:
-                yield _judge(comparison(record, arm.id, level), parameters, f"{arm.label} C={level}")
+                yield _judge(record, comparison(record, arm.id, level), parameters)
 
 
-def _judge(pair: Comparison, parameters: Speedup, subject: str) -> Finding:
+def _judge(record: Record, pair: Comparison, parameters: Speedup) -> Finding:
+    subject = f"{pair.other.arm.label} C={pair.base.concurrency}"
     metric = parameters.metric
     found = pair.speedup if metric == "throughput" else pair.latency_ratio
     lowest = pair.lowest_ratio(metric)
     if isinstance(found, Absent):
         return Finding(Judgement.INCONCLUSIVE, found.reason, found.figures, subject)
-    figures = {"ratio": found, "min": parameters.min, "metric": metric}
+    figures: dict[str, float | str] = {"ratio": found, "min": parameters.min, "metric": metric}
     if found <= parameters.min:
         return Finding(Judgement.FAIL, "speedup-below", figures, subject)
     if isinstance(lowest, Absent):
@@ -43,4 +45,8 @@ def _judge(pair: Comparison, parameters: Speedup, subject: str) -> Finding:
     figures["lowest"] = lowest
     if lowest <= parameters.min:
         return Finding(Judgement.INCONCLUSIVE, "speedup-not-separated", figures, subject)
+    apart = separation(record, pair.other.arm.id, pair.base.concurrency, metric, parameters.min)
+    if isinstance(apart, Separation) and apart.unconfirmed:
+        figures["levels"] = ", ".join(f"C={level}" for level in apart.unconfirmed)
+        return Finding(Judgement.INCONCLUSIVE, "speedup-not-confirmed", figures, subject)
     return Finding(Judgement.PASS, "speedup-above", figures, subject)

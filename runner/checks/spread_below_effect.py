@@ -21,6 +21,8 @@ def spread_below_effect(record: Record, parameters: SpreadBelowEffect) -> Iterat
     if not record.plan.others:
         yield Finding(Judgement.NOT_APPLICABLE, "one-condition")
     for arm in record.plan.others:
+        if parameters.conditions is not None and arm.condition not in parameters.conditions:
+            continue
         for level in concurrencies(record):
             if level > 1:
                 yield _judge(comparison(record, arm.id, level), parameters.factor, f"{arm.label} C={level}")

@@ -12,6 +12,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     "plan": ("runner.cli.plan", "show what a spec would do, without doing it"),
     "report": ("runner.cli.report", "make a run's report again, from its record alone"),
     "explain": ("runner.cli.explain", "say what a table shows and by which formula, or what an invariant judges"),
+    "read": ("runner.cli.read", "say what the readers find in recordings of a real engine"),
     "schema": ("runner.cli.schema", "print the JSON schema of a spec, for editors"),
 }
 RUN_SPEC = "runner.cli.run_spec"

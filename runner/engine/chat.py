@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from .reply import (
+    MAX_REPLY,
     Reply,
     error_words,
     http_error,
@@ -11,6 +12,7 @@ from .reply import (
     not_a_completion,
     said,
     shortcoming,
+    too_long,
     usage_of,
 )
 from .verdict import Verdict
@@ -24,6 +26,8 @@ def read_reply(status: int, content_type: str | None, body: bytes, *, model: str
     """
     if status != 200:
         return http_error(status, body)
+    if len(body) > MAX_REPLY:
+        return too_long(len(body))
     try:
         parsed = load_json(body)
     except ValueError:

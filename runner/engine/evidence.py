@@ -13,7 +13,8 @@ from typing import Final
 
 from . import metrics
 from .exposition import Exposition
-from .log import SPECULATIVE_KEY, LogEvidence, read_value
+from .log import SPECULATIVE_KEY, LogEvidence
+from .printed import read_value
 from .values import as_mapping, same, same_resolved
 
 

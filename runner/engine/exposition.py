@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -13,6 +14,13 @@ from . import metrics
 
 SeriesKey = tuple[str, tuple[tuple[str, str], ...]]
 """Sample name and its labels, sorted by label name."""
+
+MAX_TEXT: Final = 32 * 1024 * 1024
+"""Characters of a scrape. One of a real engine has some 50,000."""
+MAX_LINE: Final = 65_536
+"""Characters of a line of it."""
+MAX_SERIES: Final = 200_000
+"""Samples of it. A real engine has some 700."""
 
 Reason = Literal["absent", "absent-before", "absent-after", "reset", "mixed-models"]
 
@@ -38,7 +46,8 @@ class Exposition:
         return {key: value for key, value in self.series.items() if key[0] == name and asked <= dict(key[1]).items()}
 
     def total(self, name: str, /, **labels: str) -> float | None:
-        """Sum over the series of ``name`` that carry ``labels`` (all engines); None when there is none.
+        """Sum over the series of ``name`` that carry ``labels`` (all engines); None when there is none, NaN when one
+        of them says NaN.
 
         Raises MixedModelsError where these series belong to several models and ``labels`` names none.
         """
@@ -80,14 +89,51 @@ def _refuse_mixture(name: str, series: Mapping[SeriesKey, float]) -> None:
 # Reading
 
 
-def parse(text: str, *, max_line: int = 65_536, max_series: int = 200_000) -> Exposition:
+_UNTYPED: Final = "unknown"  # samples without a TYPE line before them
+
+
+def parse(text: str, *, max_line: int = MAX_LINE, max_series: int = MAX_SERIES) -> Exposition:
     """Read one scrape, whatever text format version its content type names.
 
-    ``max_line``: characters; ``max_series``: count; both guard against a body that is no scrape of one
-    engine.
-    Raises ExpositionError for a body that is empty, HTML or JSON, for a line that cannot be read, for a
-    series that occurs twice, for a scrape without any series, and beyond the bounds.
+    ``max_line``: characters; ``max_series``: count; they and ``MAX_TEXT`` guard against a body that is no scrape of
+    one engine.
+    Raises ExpositionError for a body that is empty, HTML or JSON, for one that was cut (its last line has no end, or
+    a histogram has buckets and no count), for a line that cannot be read, for a series that occurs twice, for a
+    family of two types, for a scrape without any series, and beyond the bounds. A body cut exactly between two
+    families cannot be told from a whole one: what it lost is absent.
     """
+    lines = _lines(text, max_line)
+    samples = [_without_exemplar(line) for line in lines]
+    if sum(1 for line in samples if line and not line.startswith("#")) > max_series:
+        raise ExpositionError(f"more than {max_series} series")
+    series: dict[SeriesKey, float] = {}
+    types: dict[str, str] = {}
+    fault: str | None = None
+    try:
+        for family in text_string_to_metric_families("\n".join(samples) + "\n"):
+            known = types.get(family.name, _UNTYPED)
+            if _UNTYPED not in (known, family.type) and known != family.type:
+                fault = fault or f"the family {family.name} is a {known} and a {family.type}"
+            if known == _UNTYPED:
+                types[family.name] = family.type
+            for sample in family.samples:
+                key = (sample.name, tuple(sorted(sample.labels.items())))
+                if key in series:
+                    fault = fault or f"the series {_written(key)} occurs twice"
+                series[key] = float(sample.value)
+    except Exception as error:  # the parser's own faults on foreign text: ValueError, IndexError, KeyError ...
+        raise ExpositionError(f"no Prometheus text: {_first_unreadable(samples)}") from error
+    if fault := fault or _cut(series, types, lines):
+        raise ExpositionError(fault)
+    if not series:
+        raise ExpositionError("the body holds no series")
+    return Exposition(series, types)
+
+
+def _lines(text: str, max_line: int) -> list[str]:
+    """The lines of a body that may be a scrape."""
+    if len(text) > MAX_TEXT:
+        raise ExpositionError(f"the body has {len(text)} characters, more than {MAX_TEXT}")
     start = text.lstrip("\ufeff \t\r\n")[:1]
     if not start:
         raise ExpositionError("the body is empty")
@@ -100,26 +146,20 @@ def parse(text: str, *, max_line: int = 65_536, max_series: int = 200_000) -> Ex
     for number, line in enumerate(lines, 1):
         if len(line) > max_line:
             raise ExpositionError(f"line {number} has {len(line)} characters, more than {max_line}")
-    samples = [_without_exemplar(line) for line in lines]
-    if sum(1 for line in samples if line and not line.startswith("#")) > max_series:
-        raise ExpositionError(f"more than {max_series} series")
-    series: dict[SeriesKey, float] = {}
-    types: dict[str, str] = {}
-    twice: SeriesKey | None = None
-    try:
-        for family in text_string_to_metric_families("\n".join(samples) + "\n"):
-            types[family.name] = family.type
-            for sample in family.samples:
-                key = (sample.name, tuple(sorted(sample.labels.items())))
-                twice = twice or (key if key in series else None)
-                series[key] = float(sample.value)
-    except Exception as error:  # the parser's own faults on foreign text: ValueError, IndexError, KeyError ...
-        raise ExpositionError(f"no Prometheus text: {_first_unreadable(samples)}") from error
-    if twice is not None:
-        raise ExpositionError(f"the series {_written(twice)} occurs twice")
-    if not series:
-        raise ExpositionError("the body holds no series")
-    return Exposition(series, types)
+    return lines
+
+
+def _cut(series: Mapping[SeriesKey, float], types: Mapping[str, str], lines: list[str]) -> str | None:
+    """What tells that the body ends too early: half a figure looks like one, and both text formats end every line."""
+    if lines[-1].strip(" \t\r"):
+        return f"line {len(lines)}, the last one, has no end: the body was cut"
+    for name, labels in series:
+        base = name.removesuffix("_bucket")
+        if base != name and types.get(base) == "histogram":
+            key = (base + "_count", tuple(pair for pair in labels if pair[0] != "le"))
+            if key not in series:
+                return f"the histogram {base} has buckets and no count: the body was cut"
+    return None
 
 
 _EXEMPLAR: Final = re.compile(r"(\s[^\s{}\"#]+)\s+#\s+\{.*$")
@@ -248,8 +288,8 @@ def delta(before: Exposition, after: Exposition, name: str, /, **labels: str) ->
 
     - ``absent``: no such series in either scrape. Never 0.
     - ``mixed-models``: series of several models and none is named.
-    - ``reset``: the process start changed, a member's ``_created`` changed, or a member decreased. A detector
-      that one of the scrapes lacks is not used.
+    - ``reset``: the process start changed, a member's ``_created`` changed, or a member decreased or is no finite
+      number. A detector that one of the scrapes lacks is not used.
     - ``absent-after``: a member of before is gone.
     - ``absent-before``: a member of after is new and cannot be taken to have been 0. A new label child (a
       finish reason that had not occurred) counts from 0 only if the same engine of the same model exposed
@@ -288,7 +328,7 @@ def _went_back(
         born, born_after = before.series.get(twin), after.series.get(twin)
         if born is not None and born_after is not None and born != born_after:
             return f"{_written(twin)} changed: the counter began anew"
-        if not new[key] >= old[key]:  # in this form NaN counts as a reset too
+        if not -math.inf < old[key] <= new[key] < math.inf:  # in this form NaN counts as a reset too
             return f"{_written(key)} went from {old[key]:g} to {new[key]:g}"
     return None
 

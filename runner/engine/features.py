@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 from .exposition import Exposition
-from .log import SPECULATIVE_KEY, LogEvidence, read_value
+from .log import SPECULATIVE_KEY, LogEvidence
+from .printed import read_value
 
 
 @dataclass(frozen=True, slots=True)

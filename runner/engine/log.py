@@ -6,27 +6,18 @@ optional: 0.26.0 puts it before every line, 0.33.0 before its own logger's lines
 
 from __future__ import annotations
 
-import ast
-import json
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
-MAX_LINE: Final = 262_144
-"""Characters of a line that are read. A longer one is cut, and no arguments or configuration are read from
-it."""
-MAX_QUOTE: Final = 1_000
-"""Characters of a line that are quoted."""
+from .log_line import MAX_QUOTE, Line, read_line
+from .printed import read_assignments, read_value, whole
+
 MAX_ERRORS: Final = 40
 """Errors that are kept, the earliest ones: they hold the cause."""
-
-
-class Repr(str):
-    """A value that Python printed and no literal can express, e.g. a dataclass inside the arguments."""
-
-    __slots__ = ()
-
+_MAX_SEARCH: Final = 4_000  # characters of a message in which words are looked for anywhere
+_MAX_PROCESSES: Final = 1_000
 
 ARGUMENTS_LINE: Final = "non-default args"
 """How the line of parsed arguments begins."""
@@ -65,7 +56,9 @@ class LogEvidence:
     ``startup_complete``: the server said so.
     ``errors``: the engine's last words for a failure: exceptions, argparse errors, lines of level ERROR;
     after the start only what ends the engine, for a refused request is no failure of it; nothing after a
-    stop began.
+    stop began. ``more_errors``: how many others there were beyond ``MAX_ERRORS``.
+    ``cut_lines``: lines of which only the beginning was read (longer than ``MAX_LINE``, or cut on their way here):
+    where there are any, an absent field may have stood in one.
     ``quotes``: field name to the line (no time, no process) from which it was read.
     """
 
@@ -86,142 +79,9 @@ class LogEvidence:
     model_memory_gib: float | None = None
     startup_complete: bool = False
     errors: tuple[str, ...] = ()
+    more_errors: int = 0
+    cut_lines: int = 0
     quotes: dict[str, str] = field(default_factory=dict)
-
-
-# ------------------------------------------------------------------------------------------------------
-# One line
-
-_ANSI: Final = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]")
-_KUBERNETES_TIME: Final = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|[+-]\d\d:\d\d) ")
-_PROCESS: Final = re.compile(r"\(([^()]*?) pid=\d+\) ?")
-# whatever VLLM_LOGGING_PREFIX put before it
-_HEADER: Final = re.compile(
-    r"(?:^|.{0,200}?\s)(DEBUG|INFO|WARNING|ERROR|CRITICAL)\s+"
-    r"\d\d-\d\d \d\d:\d\d:\d\d\S* \[([^\]:\s]+)(?::\d+)?\] ?"
-)
-# uvicorn pads its level to nine characters
-_PLAIN_LEVEL: Final = re.compile(r"(?:^|.{0,200}?\s)(?:(INFO):     |(WARNING):  |(ERROR):    |(CRITICAL): )(?! )")
-
-
-@dataclass(frozen=True, slots=True)
-class Line:
-    """One log line: ``process`` (``""`` if it has none), ``level``, ``file`` and the message."""
-
-    process: str
-    level: str
-    file: str
-    message: str
-    cut: bool = False
-
-    @property
-    def quote(self) -> str:
-        """The line without time and process, for a reader."""
-        place = f"[{self.file}]" if self.file else ""
-        words = " ".join(part for part in (self.level, place, self.message.strip()) if part)
-        return words if len(words) <= MAX_QUOTE else words[: MAX_QUOTE - 1] + "…"
-
-
-def read_line(raw: str) -> Line:
-    """Take one line apart; any text is a line."""
-    cut = len(raw) > MAX_LINE
-    text = _ANSI.sub("", raw[:MAX_LINE]).strip("\r\n")
-    text = _KUBERNETES_TIME.sub("", text, count=1)
-    if text.startswith("{"):
-        return _json_line(text, cut)
-    process = ""
-    if found := _PROCESS.match(text):
-        process, text = found[1], text[found.end() :]
-    if found := _HEADER.match(text):
-        inner = _PROCESS.search(text, 0, found.start(1))
-        process = inner[1] if inner and not process else process
-        return Line(process, found[1], found[2], text[found.end() :], cut)
-    if found := _PLAIN_LEVEL.match(text):
-        return Line(process, found[found.lastindex or 0], "", text[found.end() :], cut)
-    return Line(process, "", "", text, cut)
-
-
-def _json_line(text: str, cut: bool) -> Line:
-    """A line of a JSON formatter, by the usual field names; other JSON is a plain line."""
-    try:
-        fields = json.loads(text)
-    except (ValueError, RecursionError):
-        return Line("", "", "", text, cut)
-    message = fields.get("message", fields.get("msg")) if isinstance(fields, dict) else None
-    if not isinstance(message, str):
-        return Line("", "", "", text, cut)
-
-    def word(*names: str) -> str:
-        return next((str(fields[name]) for name in names if name in fields), "")
-
-    level = word("level", "levelname").upper()
-    process = word("process", "process_name", "vllm_process_name")
-    return Line(process, level, word("file", "filename"), message, cut)
-
-
-# ------------------------------------------------------------------------------------------------------
-# Python's printed values
-
-_OPENING: Final = "([{"
-_CLOSING: Final = ")]}"
-
-
-def split_top(text: str, separator: str = ",") -> Iterator[str]:
-    """The parts of ``text`` between separators that stand outside brackets and quotes, stripped."""
-    depth, quote, start, at = 0, "", 0, 0
-    while at < len(text):
-        char = text[at]
-        if quote:
-            if char == "\\":
-                at += 1
-            elif char == quote:
-                quote = ""
-        elif char in "'\"" and (at == 0 or not text[at - 1].isalnum()):
-            quote = char  # after a letter it is an apostrophe in an unquoted value
-        elif char in _OPENING:
-            depth += 1
-        elif char in _CLOSING:
-            depth -= 1
-        elif char == separator and depth == 0:
-            yield text[start:at].strip()
-            start = at + 1
-        at += 1
-    if last := text[start:].strip():
-        yield last
-
-
-def read_value(text: str) -> Any:
-    """A printed Python value: the literal, or a container whose other items are ``Repr``, or a ``Repr``."""
-    text = text.strip()
-    try:
-        return ast.literal_eval(text)
-    except (ValueError, SyntaxError, MemoryError, RecursionError):
-        pass
-    if text.startswith("{") and text.endswith("}"):
-        items = [(item, next(split_top(item, ":"), "")) for item in split_top(text[1:-1])]
-        if all(len(key) < len(item) for item, key in items):
-            return {_key(key): read_value(item[len(key) :].lstrip()[1:]) for item, key in items}
-    if text.startswith("[") and text.endswith("]"):
-        return [read_value(item) for item in split_top(text[1:-1])]
-    return Repr(text)
-
-
-def _key(text: str) -> Any:
-    key = read_value(text)
-    return key if isinstance(key, str | int | float) else Repr(text)
-
-
-def read_assignments(text: str) -> dict[str, str]:
-    """``a='x', b=C(d=1, e=2)`` by top-level key; a part without ``=`` belongs to the value before it."""
-    values: dict[str, str] = {}
-    key = ""
-    for part in split_top(text):
-        if found := re.match(r"([A-Za-z_]\w*)=", part):
-            key = found[1]
-            values[key] = part[found.end() :]
-        elif key:
-            values[key] += f", {part}"
-    return values
 
 
 # ------------------------------------------------------------------------------------------------------
@@ -247,19 +107,21 @@ class _Errors:
     """Errors so far; tracebacks are followed per process, for several may fail at once."""
 
     found: list[str] = field(default_factory=list)
+    more: int = 0
     in_traceback: set[str] = field(default_factory=set)
     validating: dict[str, int] = field(default_factory=dict)
     stopping: bool = False
 
     def read(self, line: Line, *, serving: bool) -> None:
-        self.stopping = self.stopping or bool(_STOP.search(line.message))
+        self.stopping = self.stopping or bool(_STOP.search(line.message[:_MAX_SEARCH]))
         if self.stopping:
             return
         text = line.message.rstrip()
         if self._belongs_to_validation(line, text):
             return
         if text.startswith("Traceback (most recent call last)"):
-            self.in_traceback.add(line.process)
+            if len(self.in_traceback) < _MAX_PROCESSES:
+                self.in_traceback.add(line.process)
         elif line.process in self.in_traceback and (not text or text[0].isspace() or text.startswith("+")):
             return  # a frame
         else:
@@ -270,10 +132,13 @@ class _Errors:
                 self._add(line, text, serving=serving)
 
     def _add(self, line: Line, text: str, *, serving: bool) -> None:
-        if serving and not (_FATAL.search(text) or _ENGINE_PROCESS.match(line.process)):
+        if serving and not (_FATAL.search(text[:_MAX_SEARCH]) or _ENGINE_PROCESS.match(line.process)):
             return  # a refused request
         words = text.strip()[:MAX_QUOTE]
-        if words in self.found or len(self.found) >= MAX_ERRORS:
+        if words in self.found:
+            return
+        if len(self.found) >= MAX_ERRORS:
+            self.more += 1
             return
         self.found.append(words)
         if _VALIDATION.search(words):
@@ -302,7 +167,7 @@ _ASYNC_STATE: Final = re.compile(r"^Async(?:hronous)? scheduling is (enabled|dis
 _ASYNC_REASON: Final = re.compile(r"^Async(?:hronous)? scheduling .*\bdisabled\b")
 _V2_RUNNER: Final = re.compile(r"^Using V2 Model Runner")
 _V1_RUNNER: Final = re.compile(r"^(Model Runner V2 .+); using the V1 model runner instead")
-_BATCHED: Final = re.compile(r"^Chunked prefill is enabled with max_num_batched_tokens=(\d+)")
+_BATCHED: Final = re.compile(r"^Chunked prefill is enabled with max_num_batched_tokens=(\d+)\.")
 _SCHEDULED: Final = re.compile(r"^max_num_scheduled_tokens is set to (\d+) based on the speculative decoding")
 _SAMPLING: Final = re.compile(r"^([a-z_]+(?:(?:, | and )[a-z_]+)*) parameters won't work with speculative decoding")
 _KV_TOKENS: Final = re.compile(r"^[\w+ ]*KV cache size: ([\d,]+) tokens")
@@ -319,12 +184,14 @@ class _Reader:
     quotes: dict[str, str] = field(default_factory=dict)
     errors: _Errors = field(default_factory=_Errors)
     explicit_runner: bool = False
+    cut_lines: int = 0
 
     def put(self, name: str, value: object, line: Line) -> None:
         self.fields[name] = value
         self.quotes[name] = line.quote
 
     def read(self, line: Line) -> None:
+        self.cut_lines += line.cut
         serving = "startup_complete" in self.fields
         # a serving engine logs what its clients send: no evidence but the line of another start
         for pattern, take in _TAKERS[:1] if serving else _TAKERS:
@@ -345,7 +212,13 @@ class _Reader:
             self.put("model_runner", "V2", line)
 
     def evidence(self) -> LogEvidence:
-        return LogEvidence(**self.fields, errors=self.errors.listed(), quotes=self.quotes)
+        return LogEvidence(
+            **self.fields,
+            errors=self.errors.listed(),
+            more_errors=self.errors.more,
+            cut_lines=self.cut_lines,
+            quotes=self.quotes,
+        )
 
 
 def _take_args(reader: _Reader, found: re.Match[str], line: Line) -> None:
@@ -361,7 +234,7 @@ def _take_args(reader: _Reader, found: re.Match[str], line: Line) -> None:
 
 def _take_config(reader: _Reader, found: re.Match[str], line: Line) -> None:
     reader.put("version", found[1], line)
-    if line.cut:
+    if line.cut or not whole(found[2]):
         return
     config = read_assignments(found[2])
     reader.put("engine_config", config, line)

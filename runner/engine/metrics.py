@@ -95,3 +95,60 @@ PROCESS_START: Final = "process_start_time_seconds"
 """Unix seconds at which the server process started; absent with several API servers."""
 PREFIX: Final = "vllm:"
 """What every name of vLLM's own begins with."""
+
+UNREAD: Final[frozenset[str]] = frozenset(
+    PREFIX + name
+    for name in (
+        # no figure of ours: caches that text alone never uses, sleeping, shapes of requests, utilisation
+        "engine_sleep_state",
+        "external_prefix_cache_queries",
+        "external_prefix_cache_hits",
+        "mm_cache_queries",
+        "mm_cache_hits",
+        "prompt_tokens_by_source",
+        "request_prompt_tokens",
+        "request_generation_tokens",
+        "request_max_num_generation_tokens",
+        "request_params_max_tokens",
+        "request_params_n",
+        "request_prefill_kv_computed_tokens",
+        "request_inference_time_seconds",  # the sum of prefill and decode, which are read
+        "estimated_flops_per_gpu",
+        "estimated_read_bytes_per_gpu",
+        "estimated_write_bytes_per_gpu",
+        # with an option of their own only
+        "lora_requests_info",
+        "corrupted_requests",
+        "kv_block_lifetime_seconds",
+        "kv_block_idle_before_evict_seconds",
+        "kv_block_reuse_gap_seconds",
+        "tool_call_parser_invocations",
+        # of later releases (0.32.0 on)
+        "admission_rejections",
+        "prompt_tokens_cached_by_source",
+        "request_num_preemptions",
+        "num_requests_kv_fetch_by_stage",
+        "watermark_requests",
+    )
+)
+"""Families that vLLM exposes and that we do not read, by name without ``_total``."""
+
+_PARTS: Final = ("_total", "_sum", "_count", "_bucket", "_created")
+
+
+def _family(sample: str) -> str:
+    part = next((part for part in _PARTS if sample.endswith(part)), "")
+    return sample.removesuffix(part)
+
+
+READ: Final[frozenset[str]] = frozenset(
+    _family(name)
+    for name in list(vars().values())
+    if isinstance(name, str) and name.startswith(PREFIX) and name != PREFIX
+)
+"""Families that we read, by the same name."""
+
+
+def stranger(sample: str) -> bool:
+    """Whether a sample's name is one of vLLM's of which nothing is known here: neither read nor left unread."""
+    return sample.startswith(PREFIX) and not {sample, _family(sample)} & (READ | UNREAD)

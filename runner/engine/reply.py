@@ -49,6 +49,8 @@ class Reply:
     events_tokens: tuple[int, ...] | None = None
 
 
+MAX_REPLY: Final = 64 * 1024 * 1024
+"""Bytes of one reply, plain or streamed, that are read; a longer one is ``malformed`` and nothing of it is told."""
 MAX_DETAIL: Final = 500
 """Characters of a server's words that a detail quotes."""
 
@@ -96,6 +98,11 @@ def http_error(status: int, body: bytes) -> Reply:
     return Reply(Verdict.HTTP_ERROR, f"HTTP {status}: {words}" if words else f"HTTP {status}")
 
 
+def too_long(size: int) -> Reply:
+    """The reply for an HTTP 200 beyond ``MAX_REPLY``: half of it would look like a whole one."""
+    return Reply(Verdict.MALFORMED, f"the reply has {size} bytes, more than the {MAX_REPLY} that are read")
+
+
 def not_a_completion(content_type: str | None, body: bytes) -> Reply:
     """The reply for an HTTP 200 whose body is neither a completion nor an error object."""
     start = body.lstrip(b"\xef\xbb\xbf \t\r\n")[:200]
@@ -121,7 +128,7 @@ def count_of(found: object) -> int | None:
 
 def ids_of(found: object) -> tuple[int, ...] | None:
     """A list of token ids; None for anything that is none (the server was not asked: null)."""
-    if not isinstance(found, list) or not all(isinstance(item, int) for item in found):
+    if not isinstance(found, list) or not all(type(item) is int for item in found):
         return None
     return tuple(found)
 

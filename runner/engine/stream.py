@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from itertools import accumulate
 
 from .reply import (
+    MAX_REPLY,
     Reply,
     Usage,
     error_words,
@@ -23,6 +24,7 @@ from .reply import (
     one_line,
     said,
     shortcoming,
+    too_long,
     usage_of,
 )
 from .verdict import Verdict
@@ -208,6 +210,8 @@ def read_stream(
     stream = b"".join(data for _, data in chunks)
     if status != 200:
         return http_error(status, stream)
+    if len(stream) > MAX_REPLY:
+        return too_long(len(stream))
     filled = [(stamp, data) for stamp, data in chunks if data]
     ends = list(accumulate(len(data) for _, data in filled))
     heard = _Heard()

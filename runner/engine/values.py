@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from decimal import Decimal, InvalidOperation
 from typing import Any, Final
 
-from .log import Repr
+from .printed import Repr
 from .reply import load_json
 
 _HIDDEN: Final = "***"

@@ -53,55 +53,57 @@ async def prove(context: Context, place: Place, arm: Arm, engine: RunningEngine,
 def _read_evidence(
     context: Context, launch: Launch, arm: Arm, log: LogEvidence, exposition: Exposition | None
 ) -> list[str]:
-    found = evidence.judge(arm.wanted, log, exposition)
-    found_features = features.features(log, exposition)
-    configured = log.speculative
-    context.emit(
-        EvidenceRead(
-            arm=launch.arm,
-            replicate=launch.replicate,
-            version=log.version,
-            arguments=[
-                ArgumentFound(
-                    name=one.name,
-                    wanted=one.wanted,
-                    parsed=_plain(one.parsed),
-                    configured=_plain(one.configured),
-                    verdict=str(one.verdict),
-                    reason=one.reason,
-                    quote=one.quote,
-                )
-                for one in found
-            ],
-            parsed=log.non_default_args,
-            features={
-                name: FeatureFound(
-                    value=list(one.value) if isinstance(one.value, tuple) else one.value,
-                    quote=one.quote,
-                    source=one.source,
-                )
-                for name, one in found_features.items()
-            },
-            speculation=(
-                Speculation(method=configured.method, model=configured.model, tokens=configured.tokens)
-                if configured is not None
-                else None
-            ),
-            engine_config=log.engine_config,
-            kv_cache_tokens=log.kv_cache_tokens,
-            model_memory_gib=log.model_memory_gib,
-            quotes=log.quotes,
-        )
-    )
+    event = evidence_read(launch, arm, log, exposition)
+    context.emit(event)
     reasons = [
         f"{one.name}: wanted {one.wanted!r}, {one.verdict}: {one.reason}"
-        for one in found
+        for one in event.arguments
         if one.verdict in evidence.CONTRADICTING
     ]
     wanted = context.plan.engine_version
     if wanted is not None and log.version is not None and log.version != wanted:
         reasons.append(f"engine version: wanted {wanted}, found {log.version}")
     return reasons
+
+
+def evidence_read(launch: Launch, arm: Arm, log: LogEvidence, exposition: Exposition | None) -> EvidenceRead:
+    """What a log and a scrape say about the arm, as the journal keeps it."""
+    configured = log.speculative
+    return EvidenceRead(
+        arm=launch.arm,
+        replicate=launch.replicate,
+        version=log.version,
+        arguments=[
+            ArgumentFound(
+                name=one.name,
+                wanted=one.wanted,
+                parsed=_plain(one.parsed),
+                configured=_plain(one.configured),
+                verdict=str(one.verdict),
+                reason=one.reason,
+                quote=one.quote,
+            )
+            for one in evidence.judge(arm.wanted, log, exposition)
+        ],
+        parsed=log.non_default_args,
+        features={
+            name: FeatureFound(
+                value=list(one.value) if isinstance(one.value, tuple) else one.value,
+                quote=one.quote,
+                source=one.source,
+            )
+            for name, one in features.features(log, exposition).items()
+        },
+        speculation=(
+            Speculation(method=configured.method, model=configured.model, tokens=configured.tokens)
+            if configured is not None
+            else None
+        ),
+        engine_config=log.engine_config,
+        kv_cache_tokens=log.kv_cache_tokens,
+        model_memory_gib=log.model_memory_gib,
+        quotes=log.quotes,
+    )
 
 
 async def _whole_request(context: Context, place: Place, arm: Arm, engine: RunningEngine) -> tuple[Judged, str]:

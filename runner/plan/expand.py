@@ -72,6 +72,7 @@ def _arm(
         request={**experiment.request, **condition.request},
         template_values={**experiment.template_values, **condition.template_values},
         side_effects=dict(condition.side_effects),
+        sets=dict(condition.sets),
     )
 
 

@@ -35,6 +35,7 @@ class Arm(_Part):
     request: dict[str, Any]
     template_values: dict[str, Any]
     side_effects: dict[str, Any]
+    sets: dict[str, Any] = Field(default_factory=dict)
 
     def argument(self, name: str) -> Any:
         """The value of an engine argument, in any spelling; None when it is not given."""

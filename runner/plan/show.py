@@ -20,6 +20,9 @@ def show_plan(plan: Plan) -> str:
         if arm.side_effects:
             effects = ", ".join(f"{name}: {value}" for name, value in arm.side_effects.items())
             lines.append(f"    declared side effects, which confound the comparison: {effects}")
+        if arm.sets:
+            features = ", ".join(f"{name}: {value}" for name, value in arm.sets.items())
+            lines.append(f"    sets, and must be found so: {features}")
     lines += ["", f"phases ({len(plan.launches)} engine starts, order {plan.order}):"]
     for phase in plan.phases:
         warm_up = f", {phase.warm_up} warm-up {'in' if phase.warm_up_counted else 'before'} the window" * bool(

@@ -1,11 +1,28 @@
 """What a run did not check: the author's notes, and what follows from the record itself."""
 
-from runner.analysis.cell import cells
-from runner.analysis.confounding import confounders
+from runner.analysis.cell import cell, cells, concurrencies
+from runner.analysis.comparison import Comparison
+from runner.analysis.confounding import confounders, controls
 from runner.analysis.knee import knee
 from runner.analysis.value import Absent
+from runner.plan.model import Arm
 from runner.report.markdown import escape
 from runner.report.table import Source
+
+
+def _controlled(source: Source, arm: Arm, control: Arm, shared: list[str]) -> str:
+    """What a control condition leaves of the question: the ratios against it, which no check judges."""
+    ratios = []
+    for level in concurrencies(source.record):
+        pair = Comparison(cell(source.record, control.id, level), cell(source.record, arm.id, level))
+        ratios.append(f"C={level} {source.numbers.ratio(pair.speedup)}")
+    return source.words(
+        "gap-controlled",
+        label=source.named(arm.id),
+        control=source.named(control.id),
+        shared=", ".join(map(source.feature, shared)),
+        ratios=", ".join(ratios),
+    )
 
 
 def computed_gaps(source: Source, empty_tables: list[str]) -> list[str]:
@@ -13,14 +30,16 @@ def computed_gaps(source: Source, empty_tables: list[str]) -> list[str]:
     record, words = source.record, source.words
     plan = record.plan
     gaps = [words("gap-simulated")] if record.started.simulated else []
-    for cell in cells(record):
-        if cell.incomplete is not None:
-            why = words(cell.incomplete.reason, **cell.incomplete.figures)
-            gaps.append(words("gap-cell", label=source.label(cell.arm.id), level=cell.concurrency, why=why))
+    for one in cells(record):
+        if one.incomplete is not None:
+            why = words(one.incomplete.reason, **one.incomplete.figures)
+            gaps.append(words("gap-cell", label=source.label(one.arm.id), level=one.concurrency, why=why))
     for arm in plan.others:
         features = [source.feature(one.feature) for one in confounders(record, arm)]
-        if features:
+        known = controls(record, arm)
+        if features and not known:
             gaps.append(words("gap-confounded", label=source.named(arm.id), features=", ".join(features)))
+        gaps += [_controlled(source, arm, control, shared) for control, shared in known]
     if not any(phase.stream for phase in plan.phases):
         gaps.append(words("gap-ttft"))
     if plan.others and plan.invariants.same_output is None:

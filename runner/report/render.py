@@ -1,12 +1,16 @@
 """The report as Markdown, by the template that ships with the runner."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from runner.checks.finding import Result
 from runner.record.record import Record
+from runner.report.contents import contents
+from runner.report.footnotes import footnotes
 from runner.report.gaps import computed_gaps
+from runner.report.glossary import glossary
 from runner.report.markdown import escape, render_table
 from runner.report.provenance import provenance
 from runner.report.table import TABLES, Source, Table, load_tables
@@ -29,21 +33,47 @@ def render_report(record: Record, results: list[Result], language: str | None = 
         tables += made
         if not made:
             empty.append(name)
-    text = (
-        _environment()
-        .get_template(_REPORT)
-        .render(
-            words=source.words,
-            title=escape(record.plan.title),
-            simulated=record.started.simulated,
-            verdicts=verdicts(source, results),
-            tables=[(one, _markdown(one)) for one in tables],
-            author_notes=[escape(note) for note in record.plan.notes.not_checked],
-            gaps=computed_gaps(source, empty),
-            provenance=provenance(source),
-        )
+    shown = [_shown(source, one) for one in tables]
+    sections = ["verdicts", "tables", "not-checked", "provenance"]
+    parts = {
+        "words": source.words,
+        "title": escape(record.plan.title),
+        "simulated": record.started.simulated,
+        "verdicts": verdicts(source, results),
+        "tables": shown,
+        "contents": contents(
+            [(one.key, one.heading) for one in shown],
+            [*map(source.words, sections[:2]), *(one.heading for one in shown), *map(source.words, sections[2:])],
+        ),
+        "author_notes": [escape(note) for note in record.plan.notes.not_checked],
+        "gaps": computed_gaps(source, empty),
+        "provenance": provenance(source),
+    }
+    template = _environment().get_template(_REPORT)
+    text = template.render(**parts, glossary=[])
+    return template.render(**parts, glossary=glossary(source.words, text)).rstrip("\n") + "\n"
+
+
+@dataclass(frozen=True, slots=True)
+class _Shown:
+    """A table as the template needs it: its id, its heading, Markdown, and what stands below."""
+
+    key: str
+    heading: str
+    markdown: str
+    notes: list[str]
+
+
+def _shown(source: Source, table: Table) -> _Shown:
+    subject = f": {table.subject}" if table.subject else ""
+    mark = " — simulated" if source.record.started.simulated else ""
+    rows, notes = footnotes(table.rows)
+    return _Shown(
+        table.key,
+        f"{source.words(f'table.{table.key}')}{subject} (`{table.key}`){mark}",
+        render_table(table.columns, table.alignment, rows),
+        [*notes, *table.notes],
     )
-    return text.rstrip("\n") + "\n"
 
 
 def render_tables(record: Record, results: list[Result], names: Sequence[str], language: str | None = None) -> str:
@@ -54,10 +84,7 @@ def render_tables(record: Record, results: list[Result], names: Sequence[str], l
     parts = []
     for name in names:
         made = TABLES[name](source)
-        parts += [
-            template.render(words=source.words, table=one, markdown=_markdown(one), simulated=record.started.simulated)
-            for one in made
-        ]
+        parts += [template.render(table=_shown(source, one)) for one in made]
         if not made:
             parts.append(source.words("gap-table", table=name) + "\n")
     return "\n".join(part.rstrip("\n") + "\n" for part in parts)
@@ -72,7 +99,3 @@ def _environment() -> Environment:
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
-
-
-def _markdown(one: Table) -> str:
-    return render_table(one.columns, one.alignment, one.rows)

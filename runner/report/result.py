@@ -12,6 +12,7 @@ from runner.analysis.counters import counter_delta
 from runner.analysis.gauges import Spread, gauge, steady_samples
 from runner.analysis.knee import Knee, knee
 from runner.analysis.latency import mean_latency
+from runner.analysis.separation import separation
 from runner.analysis.throughput import throughput
 from runner.analysis.value import Absent
 from runner.analysis.wall import wall_seconds
@@ -67,6 +68,7 @@ def _check(result: Result) -> dict[str, Any]:
 
 def _comparison(record: Record, arm: str, level: int) -> dict[str, Any]:
     pair = comparison(record, arm, level)
+    found = separation(record, arm, level)
     return {
         "condition": record.plan.arm(arm).label,
         "baseline": record.plan.arm(record.plan.baseline).label,
@@ -74,6 +76,7 @@ def _comparison(record: Record, arm: str, level: int) -> dict[str, Any]:
         "throughput_ratio": pair.throughput_ratio,
         "latency_ratio": pair.latency_ratio,
         "lowest_throughput_ratio": pair.lowest_ratio("throughput"),
+        "separation": found if isinstance(found, Absent) else found.verdict,
     }
 
 

@@ -13,7 +13,8 @@ The arguments are vLLM's and nothing else; the simulator's own knobs are environ
 ``SIMULATOR_EXIT_WITH_STDIN``  ``1``: the process ends when its standard input does
 ===========================  =================================================================================
 
-vLLM's own variables that are honoured: ``VLLM_USE_V2_MODEL_RUNNER`` and ``VLLM_SERVER_DEV_MODE``.
+vLLM's own variables that are honoured: ``VLLM_USE_V2_MODEL_RUNNER``, ``VLLM_SERVER_DEV_MODE``,
+``VLLM_LOG_STATS_INTERVAL`` and, as far as the log mentions it, ``VLLM_USE_FLASHINFER_SAMPLER``.
 
 What is real here: continuous batching, KV blocks and prefix caching, N-gram drafting and greedy acceptance,
 counters, queues. What is simulated: the model (:mod:`runner.simulator.continuation` states its words) and

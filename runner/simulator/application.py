@@ -30,7 +30,8 @@ from runner.simulator.errors import RequestError
 from runner.simulator.faults import Faults
 from runner.simulator.http_metrics import Instrumented
 from runner.simulator.monitoring import CONTENT_TYPE_LATEST, Monitoring
-from runner.simulator.periodic_log import INTERVAL_SECONDS
+from runner.simulator.periodic_log import INTERVAL, INTERVAL_SECONDS
+from runner.simulator.release import Release
 
 FOREIGN_PROMPT = "What is the weather like on the coast today?"
 
@@ -67,7 +68,8 @@ class Api:
             Route("/tokenize", self.tokenize, methods=["POST"]),
             Route("/detokenize", self.detokenize, methods=["POST"]),
             Route("/v1/models", self.models, methods=["GET"]),
-            Route("/ping", self.health, methods=["GET", "POST"]),
+            Route("/ping", self.health, methods=["GET"]),
+            Route("/ping", self.health, methods=["POST"]),
         ]
         if self._configuration.development:
             routes += [
@@ -95,7 +97,7 @@ class Api:
     async def _lifespan(self, application: Starlette) -> AsyncIterator[None]:
         del application
         self._spawn(self.engine.run())
-        self._spawn(self._monitoring.write_periodic_log(INTERVAL_SECONDS))
+        self._spawn(self._monitoring.write_periodic_log(float(os.environ.get(INTERVAL, INTERVAL_SECONDS))))
         yield
         for task in self._tasks:
             task.cancel()
@@ -129,7 +131,7 @@ class Api:
     def _foreign_request(self, prompt: str) -> None:
         started = time.monotonic()
         body = json.dumps({"messages": [{"role": "user", "content": prompt}], "max_tokens": 64}).encode()
-        accepted = accept(parse(body, "application/json"), self._configuration)
+        accepted = accept(parse(body, "application/json", self._configuration.release), self._configuration)
         _, delivery = self._chat.submit(accepted, {}, started, every_step=False)
 
         async def consume() -> None:
@@ -145,7 +147,7 @@ class Api:
 
     async def health(self, request: Request) -> Response:
         del request
-        return Response(status_code=200)
+        return Response(status_code=200, headers=VARY)
 
     async def version(self, request: Request) -> Response:
         del request
@@ -158,7 +160,7 @@ class Api:
 
     async def metrics(self, request: Request) -> Response:
         del request
-        return Response(self._monitoring.render(), headers={"content-type": CONTENT_TYPE_LATEST})
+        return Response(self._monitoring.render(), headers={"content-type": CONTENT_TYPE_LATEST, **VARY})
 
     async def models(self, request: Request) -> Response:
         del request
@@ -179,7 +181,7 @@ class Api:
 
     async def tokenize(self, request: Request) -> Response:
         try:
-            body = _object(await request.body())
+            body = _object(await request.body(), self._configuration.release)
             if "messages" in body:
                 messages = [Message.model_validate(item) for item in body["messages"]]
                 ids = chat_template.render(
@@ -204,7 +206,7 @@ class Api:
 
     async def detokenize(self, request: Request) -> Response:
         try:
-            body = _object(await request.body())
+            body = _object(await request.body(), self._configuration.release)
             return json_response({"prompt": tokenizer.decode(int(token) for token in body["tokens"])})
         except RequestError as error:
             return json_response(error.body, error.status)
@@ -254,11 +256,11 @@ def _permission() -> dict[str, Any]:
     }
 
 
-def _object(body: bytes) -> dict[str, Any]:
+def _object(body: bytes, release: Release) -> dict[str, Any]:
     try:
         parsed = json.loads(body)
     except json.JSONDecodeError as error:
-        raise errors.not_json(error) from error
+        raise errors.not_json(error, release) from error
     if not isinstance(parsed, dict):
         raise RequestError("1 validation error", kind="Bad Request", param="body")
     return parsed

@@ -14,14 +14,14 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from runner.simulator import chat_request, log
+from runner.simulator import chat_request, log, wording
 from runner.simulator.chat_reply import DONE, Reply, dumps, event
 from runner.simulator.chat_request import AcceptedRequest
 from runner.simulator.configuration import Configuration
 from runner.simulator.connection import Dripping, cut_in_chunk
 from runner.simulator.continuation import Continuation
 from runner.simulator.engine import Engine
-from runner.simulator.errors import RequestError
+from runner.simulator.errors import RequestError, is_first
 from runner.simulator.faults import Fault, Faults
 from runner.simulator.kv_cache import Holding
 from runner.simulator.scheduler import Output
@@ -93,13 +93,16 @@ class ChatEndpoint:
         number = self.received
         faults = self._faults.of_request(number)
         try:
-            body = chat_request.parse(await request.body(), request.headers.get("content-type", ""))
+            body = chat_request.parse(
+                await request.body(), request.headers.get("content-type", ""), self._configuration.release
+            )
             _refuse_on_demand(faults)
             accepted = chat_request.accept(body, self._configuration)
         except RequestError as error:
             if error.status == 404:
                 fields = error.body["error"]
-                log.api("ERROR", "serving.py:228", "Error with model error=ErrorInfo("
+                source = wording.of(self._configuration.release).source["model-error"]
+                log.api("ERROR", source, "Error with model error=ErrorInfo("
                         + ", ".join(f"{name}={value!r}" for name, value in fields.items()) + ")")  # fmt: skip
             return json_response(error.body, error.status)
         self._after_request(number)
@@ -119,6 +122,7 @@ class ChatEndpoint:
             sequence,
             model,
             self._fingerprint,
+            completion_details=not is_first(self._configuration.release),
             prompt_details=values["enable_prompt_tokens_details"],
             per_request_metrics=values["enable_per_request_metrics"],
         )
@@ -283,7 +287,9 @@ class EventStream(Response):
                 if isinstance(events_of_step, Cut):
                     await events_of_step.send(scope, send)
                     return
-                await send({"type": "http.response.body", "body": events_of_step, "more_body": True})
+                # One HTTP chunk an event; those of one step leave in one write.
+                for single in events_of_step.split(b"\n\n")[:-1]:
+                    await send({"type": "http.response.body", "body": single + b"\n\n", "more_body": True})
             await send({"type": "http.response.body", "body": b"", "more_body": False})
 
 

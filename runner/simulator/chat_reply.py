@@ -40,6 +40,7 @@ class Reply:
     sequence: Sequence
     model: str
     fingerprint: str
+    completion_details: bool  # the plain reply's usage has the key, with null
     prompt_details: bool
     per_request_metrics: bool
     identity: str = field(default_factory=lambda: f"chatcmpl-{secrets.token_hex(8)}")
@@ -74,7 +75,11 @@ class Reply:
             ],
             "service_tier": None,
             "system_fingerprint": self.fingerprint,
-            "usage": {**self._usage(len(tokens)), "prompt_tokens_details": self._details()},
+            "usage": {
+                **self._usage(len(tokens)),
+                "prompt_tokens_details": self._details(),
+                **({"completion_tokens_details": None} if self.completion_details else {}),
+            },
             "prompt_logprobs": None,
             "prompt_token_ids": self.request.prompt if ids else None,
             "prompt_text": None,

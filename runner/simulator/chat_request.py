@@ -8,9 +8,10 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from runner.simulator import chat_template, errors, tokenizer
+from runner.simulator import chat_template, errors, log, tokenizer, wording
 from runner.simulator.configuration import Configuration
 from runner.simulator.errors import RequestError, bad_value
+from runner.simulator.release import Release
 
 
 class Message(BaseModel):
@@ -71,16 +72,16 @@ class AcceptedRequest:
     max_tokens: int
 
 
-def parse(body: bytes, content_type: str) -> ChatRequest:
+def parse(body: bytes, content_type: str, release: Release) -> ChatRequest:
     """Raises RequestError for what is no JSON or does not fit the schema."""
     if content_type.split(";", maxsplit=1)[0].strip().lower() != "application/json":
         raise errors.wrong_content_type(content_type)
     try:
         return ChatRequest.model_validate(json.loads(body))
     except json.JSONDecodeError as error:
-        raise errors.not_json(error) from error
+        raise errors.not_json(error, release) from error
     except ValidationError as error:
-        raise errors.from_validation(error) from error
+        raise errors.from_validation(error, release) from error
     except UnicodeDecodeError as error:
         raise RequestError("There was an error parsing the body", kind="Bad Request") from error
 
@@ -88,7 +89,7 @@ def parse(body: bytes, content_type: str) -> ChatRequest:
 def accept(body: ChatRequest, configuration: Configuration) -> AcceptedRequest:
     """Check the values against the engine. Raises RequestError as vLLM answers."""
     if body.model is not None and body.model not in configuration.served_model_names:
-        raise RequestError(f"The model `{body.model}` does not exist.", status=404, param="model")
+        raise errors.unknown_model(body.model, configuration.served_model_names, configuration.release)
     if body.stream_options is not None and not body.stream:
         raise RequestError("Stream options can only be defined when `stream=True`.", param="stream_options")
     max_tokens = body.max_completion_tokens if body.max_completion_tokens is not None else body.max_tokens
@@ -102,13 +103,18 @@ def accept(body: ChatRequest, configuration: Configuration) -> AcceptedRequest:
         )
     _check_sampling(body, max_tokens, drafting=configuration.speculation is not None)
     messages = [(message.role, message.text) for message in body.messages]
-    _check_characters(sum(len(text) for _, text in messages), max_tokens or 0, limit)
+    characters = sum(len(text) for _, text in messages)
+    asked, longest = max_tokens or 0, tokenizer.LONGEST_PIECE
+    too_many = errors.too_many_characters(characters, longest, asked, limit, configuration.release)
+    if too_many:
+        raise too_many
     try:
         prompt = chat_template.render(messages)
     except ValueError as error:
+        source = wording.of(configuration.release).source["template-error"]
+        log.api("ERROR", source, errors.template_traceback(str(error)))
         raise RequestError(str(error)) from error
     if len(prompt) + (max_tokens or 1) > limit:
-        asked = max_tokens or 0
         raise bad_value(
             f"This model's maximum context length is {limit} tokens. However, you requested {asked} output "
             f"tokens and your prompt contains at least {len(prompt)} input tokens, for a total of at least "
@@ -148,20 +154,6 @@ def _check_sampling(body: ChatRequest, max_tokens: int | None, *, drafting: bool
         )
     if body.n != 1 or body.stop or body.logprobs:
         raise RequestError("The embedded engine does not simulate n > 1, stop strings or logprobs.")
-
-
-def _check_characters(characters: int, asked: int, limit: int) -> None:
-    room = limit - asked
-    most = room * tokenizer.LONGEST_PIECE
-    if characters > most:
-        raise bad_value(
-            f"This model's maximum context length is {limit} tokens. However, you requested {asked} output "
-            f"tokens and your prompt contains {characters} characters (more than {most} characters, which is the "
-            f"upper bound for {room} input tokens). Please reduce the length of the input prompt or the number of "
-            f"requested output tokens.",
-            "input_text",
-            characters,
-        )
 
 
 def _without_surrogates(text: str) -> str:

@@ -1,6 +1,7 @@
 """The engine's effective configuration: arguments + environment + the simulated host.
 
-Sources: vllm-project/vllm 0.26.0 and 0.33.0, ``config/`` and ``engine/arg_utils.py``, for defaults and messages.
+Sources: vllm-project/vllm 0.26.0, 0.32.0 and 0.33.0, ``config/``, ``platforms/cpu.py`` and ``engine/arg_utils.py``,
+for defaults and messages.
 """
 
 from __future__ import annotations
@@ -15,6 +16,13 @@ from runner.simulator.release import Release
 from runner.simulator.speculation import Speculation
 
 GIB = 2**30
+# What was recorded or read: nothing is known of the other combinations' drafts.
+IMITATED = {"GPU": ("0.26.0", "0.33.0"), "CPU": ("0.26.0", "0.32.0")}
+# Methods that an explicit --async-scheduling may be combined with, in each release's words.
+_ASYNC_METHODS = {
+    "0.26.0": "EAGLE/MTP/Draft Model/NGram GPU/DSpark",
+    "0.32.0": "EAGLE/MTP/Draft Model/NGram GPU/DSpark/DFlash",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,10 +44,10 @@ class Configuration:
     prefix_caching: bool
     chunked_prefill: bool
     speculation: Speculation | None
-    async_scheduling: bool
+    async_scheduling: bool  # as decided from the arguments, and as the API server says
     async_refused: bool  # auto turned it off because of the method
     runner: str  # "V1" or "V2"
-    runner_fallback: str | None  # why V2 was not used; None if it was, or if the environment decided
+    runner_fallback: str | None  # what V2 does not yet support; None if V2 is used or something else rules it out
     development: bool
 
     @property
@@ -49,6 +57,11 @@ class Configuration:
     @property
     def version(self) -> str:
         return self.release.version
+
+    @property
+    def async_in_force(self) -> bool:
+        """Whether the engine schedules ahead. The CPU platform turns it off after it was decided, without a word."""
+        return self.async_scheduling and self.host.device != "CPU"
 
     @property
     def activation_bytes(self) -> int:
@@ -70,6 +83,7 @@ def build(
 ) -> Configuration:
     """Configuration of one engine. Raises ValueError in vLLM's words for what vLLM refuses."""
     host = profile.host
+    _refuse_unknown(release, host)
     drafting = speculation.from_arguments(values)
     max_model_len = values["max_model_len"]
     if max_model_len is None or max_model_len == -1:
@@ -81,8 +95,8 @@ def build(
             "To allow overriding this maximum, set the env var VLLM_ALLOW_LONG_MAX_MODEL_LEN=1."
         )
     batched, seqs = _batch_limits(values, host)
-    asynchronous, refused = _async_scheduling(values["async_scheduling"], drafting)
-    runner, fallback = _runner(drafting, environment.get("VLLM_USE_V2_MODEL_RUNNER"))
+    runner, fallback = _runner(drafting, release, host, environment.get("VLLM_USE_V2_MODEL_RUNNER"))
+    asynchronous, refused = _async_scheduling(values["async_scheduling"], drafting, release, runner)
     block_size = values["block_size"] or host.block_size
     kv_bytes, blocks = _kv_blocks(values, block_size, max_model_len, host, batched)
     names = values["served_model_name"] or [values["model"]]
@@ -125,28 +139,50 @@ def _batch_limits(values: Mapping[str, Any], host: Host) -> tuple[int, int]:
     return batched, seqs
 
 
-def _async_scheduling(asked: bool | None, drafting: Speculation | None) -> tuple[bool, bool]:
-    unsupported = drafting is not None and drafting.method in speculation.WITHOUT_ASYNC
+def _refuse_unknown(release: Release, host: Host) -> None:
+    known = IMITATED[host.device]
+    if release.version not in known:
+        raise ValueError(
+            f"The embedded engine does not imitate vLLM {release.version} on a {host.device}: how it drafts there was "
+            f"neither recorded nor read. On a {host.device} it imitates {' and '.join(known)}."
+        )
+
+
+def _runner(drafting: Speculation | None, release: Release, host: Host, forced: str | None) -> tuple[str, str | None]:
+    """The model runner, and what V2 does not yet support of what was asked."""
+    if forced == "0":
+        return "V1", None
+    if not host.triton:
+        if forced == "1":
+            raise ValueError("Model Runner V2 requires Triton.")
+        return "V1", None
+    if drafting is None or release.speculates_on_v2:
+        return "V2", None
+    unsupported = "ngram/ngram_gpu speculative decoding"
+    if forced == "1":
+        raise ValueError(f"Model Runner V2 does not yet support: {unsupported}")
+    return "V1", unsupported
+
+
+def _async_scheduling(
+    asked: bool | None, drafting: Speculation | None, release: Release, runner: str
+) -> tuple[bool, bool]:
+    """(on, turned off because of the method). A method that drafts on the CPU needs each step's result first."""
+    unsupported = drafting is not None and drafting.method in speculation.WITHOUT_ASYNC and runner == "V1"
     if asked is None:
         return (not unsupported, unsupported)
     if asked and unsupported:
         assert drafting is not None
+        if release.version in _ASYNC_METHODS:
+            methods = _ASYNC_METHODS[release.version]
+            raise ValueError(
+                f"Currently, async scheduling is only supported with {methods} kind of speculative decoding"
+            )
         raise ValueError(
-            "Currently, async scheduling is only supported with EAGLE/MTP/Draft Model/NGram GPU kind of "
-            f"speculative decoding. Got method {drafting.method!r}."
+            "Async scheduling is not supported by the V1 model runner "
+            f"with {drafting.method}-based speculative decoding."
         )
     return asked, False
-
-
-def _runner(drafting: Speculation | None, forced: str | None) -> tuple[str, str | None]:
-    if forced == "0":
-        return "V1", None
-    if drafting is None:
-        return "V2", None
-    reason = "ngram/ngram_gpu speculative decoding"
-    if forced == "1":
-        raise ValueError(f"Model Runner V2 does not yet support {reason}.")
-    return "V1", reason
 
 
 def _kv_blocks(

@@ -2,6 +2,11 @@
 
 Deadlines are absolute (previous deadline + step time), so that a timer's granularity or a busy moment
 delays one step's delivery but never the pace. When the engine was idle, the pace starts anew.
+
+The scale multiplies waits and nothing else: what a step holds follows from the arrivals and the step times alone.
+Arrivals come from outside and are not scaled, so between a reply and the same client's next request the HTTP side
+takes its real time, which is 1 / scale times as much of the engine's. Many clients that finish in one step
+therefore see a lower throughput the smaller the scale is.
 """
 
 from __future__ import annotations
@@ -24,7 +29,9 @@ _STALL_POLL = 0.05  # seconds
 class Engine:
     """One engine core. All methods belong to the event loop's thread.
 
-    `record` gets the statistics of every step before its tokens are handed out.
+    `record` gets the statistics of every step before its tokens are handed out. `clock` gives seconds, the same
+    that requests carry as ``arrived_at``. It is not the loop's own by default: uvloop's ``time()`` is cut to
+    milliseconds, and a queue time taken from two clocks could be negative.
     """
 
     def __init__(
@@ -33,11 +40,13 @@ class Engine:
         step_time: StepTime,
         scale: float,
         record: Callable[[StepStatistics], None],
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._scheduler = scheduler
         self._step_time = step_time
         self._scale = scale
         self._record = record
+        self._clock = clock
         self._sinks: dict[Sequence, Sink] = {}
         self._work = asyncio.Event()
         self.hung = False
@@ -53,11 +62,11 @@ class Engine:
 
     def stall(self, seconds: float | None) -> None:
         """Schedule nothing for so many seconds, or ever again; the gauges go on showing who waits."""
-        self._stalled_until = math.inf if seconds is None else time.monotonic() + seconds
+        self._stalled_until = math.inf if seconds is None else self._clock() + seconds
 
     @property
     def _stalled_for(self) -> float:
-        return self._stalled_until - time.monotonic()
+        return self._stalled_until - self._clock()
 
     def abort(self, sequence: Sequence) -> None:
         """Drop a request whose client has gone. Not counted anywhere, as in vLLM."""
@@ -81,23 +90,23 @@ class Engine:
 
     async def run(self) -> None:
         """Step for ever."""
-        deadline = time.monotonic()
+        deadline = self._clock()
         while True:
             if self.hung or not self._scheduler.has_work:
                 self._work.clear()
                 await self._work.wait()
-                deadline = time.monotonic()
+                deadline = self._clock()
                 continue
             if self._stalled_for > 0:
                 await asyncio.sleep(min(self._stalled_for, _STALL_POLL))
-                deadline = time.monotonic()
+                deadline = self._clock()
                 continue
-            plan = self._scheduler.schedule(time.monotonic())
+            plan = self._scheduler.schedule(self._clock())
             seconds = self._step_time.seconds(plan.total_tokens, len(plan.sequences))
             deadline += seconds * self._scale
             # sleep(0) when late: the server must still get its turn between two steps.
-            await asyncio.sleep(max(0.0, deadline - time.monotonic()))
-            result = self._scheduler.complete(plan, time.monotonic())
+            await asyncio.sleep(max(0.0, deadline - self._clock()))
+            result = self._scheduler.complete(plan, self._clock())
             self._record(statistics.of_step(self._scheduler, plan, result))
             for output in result.outputs:
                 sink = self._sinks.pop(output.sequence, None) if output.finish else self._sinks.get(output.sequence)

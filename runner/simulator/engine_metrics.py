@@ -1,4 +1,7 @@
-"""The ``vllm:`` metrics of vLLM 0.26.0 (v1/metrics/loggers.py): names, labels, buckets, what moves them."""
+"""The ``vllm:`` metrics (v1/metrics/loggers.py): names, labels, buckets, what moves them.
+
+0.26.0 and 0.32.0 are as recorded; 0.33.0 has those of 0.32.0, by reading.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,7 @@ from typing import Final
 
 from prometheus_client import Counter, Gauge, Histogram
 
+from runner.simulator.cache_labels import cache_labels
 from runner.simulator.configuration import Configuration
 from runner.simulator.exposition import Page
 from runner.simulator.statistics import FinishedRequest, StepStatistics
@@ -24,6 +28,8 @@ REQUEST_BUCKETS: Final = (
     960.0, 1920.0, 7680.0,
 )  # fmt: skip
 FINISHED_REASONS: Final = ("stop", "length", "abort", "error", "repetition")
+PREEMPTION_BUCKETS: Final = (1, 2, 3, 4, 5, 10, 20)
+CACHE_TIERS: Final = ("device", "host", "p2p", "disk", "external_unspecified")
 PROMPT_SOURCES: Final = ("local_compute", "local_cache_hit", "external_kv_transfer")
 
 
@@ -42,6 +48,7 @@ class EngineMetrics:
 
     def __init__(self, configuration: Configuration, page: Page) -> None:
         self._page = page
+        self._later = configuration.version != "0.26.0"
         self._labels = (configuration.served_model_names[0], "0")
         drafting = configuration.speculation
         if drafting:
@@ -127,6 +134,15 @@ class EngineMetrics:
         self._prompt_cached = self._counter(
             "prompt_tokens_cached", "Number of cached prompt tokens (local + external)."
         )
+        if self._later:
+            self._cached_by_tier = self._counters(
+                "prompt_tokens_cached_by_source",
+                "Prefix-cache hit tokens by the cache tier that supplied them: device (local HBM), host (offloaded to "
+                "DRAM), disk, p2p (transferred from another vLLM instance) or external_unspecified. Counted at "
+                "admission; sums to vllm:prefix_cache_hits + vllm:external_prefix_cache_hits.",
+                "source",
+                CACHE_TIERS,
+            )
         self._generated = self._counter("generation_tokens", "Number of generation tokens processed.")
         self._success = self._counters(
             "request_success",
@@ -134,6 +150,14 @@ class EngineMetrics:
             "finished_reason",
             FINISHED_REASONS,
         )
+        if self._later:
+            rejected = self._page.counter(
+                "vllm:admission_rejections",
+                "Number of admission attempts rejected by a queue limit, by reason.",
+                ("model_name", "reason"),
+            )
+            for reason in ("max_num_queued_reqs", "max_num_queued_tokens"):
+                rejected.labels(self._labels[0], reason)
 
     def _make_histograms(self, max_model_len: int) -> None:
         sizes = one_two_five(max_model_len)
@@ -178,6 +202,12 @@ class EngineMetrics:
         self._inference = self._histogram("request_inference_time_seconds", phase.format("RUNNING"), REQUEST_BUCKETS)
         self._prefill = self._histogram("request_prefill_time_seconds", phase.format("PREFILL"), REQUEST_BUCKETS)
         self._decode = self._histogram("request_decode_time_seconds", phase.format("DECODE"), REQUEST_BUCKETS)
+        if self._later:
+            self._request_preemptions = self._histogram(
+                "request_num_preemptions",
+                "Histogram of the number of times a request was preempted.",
+                PREEMPTION_BUCKETS,
+            )
         self._computed = self._histogram(
             "request_prefill_kv_computed_tokens",
             "Histogram of new KV tokens computed during prefill (excluding cached tokens).",
@@ -185,38 +215,7 @@ class EngineMetrics:
         )
 
     def _describe_cache(self, configuration: Configuration) -> None:
-        values = configuration.values
-        described = {
-            "_block_size_resolved": True,
-            "block_size": configuration.block_size,
-            "cache_dtype": values["kv_cache_dtype"],
-            "calculate_kv_scales": False,
-            "enable_prefix_caching": configuration.prefix_caching,
-            "engine": "0",
-            "gpu_memory_utilization": values["gpu_memory_utilization"],
-            "is_attention_free": False,
-            "kv_cache_dtype_skip_layers": [],
-            "kv_cache_max_concurrency": configuration.max_concurrency,
-            "kv_cache_memory_bytes": values["kv_cache_memory_bytes"],
-            "kv_cache_size_tokens": configuration.kv_cache_tokens,
-            "kv_offloading_backend": "native",
-            "kv_offloading_size": None,
-            "kv_sharing_fast_prefill": False,
-            "mamba_block_size": None,
-            "mamba_cache_dtype": "auto",
-            "mamba_cache_mode": "none",
-            "mamba_page_size_padded": None,
-            "mamba_ssm_cache_dtype": "auto",
-            "num_cpu_blocks": None,
-            "num_gpu_blocks": configuration.num_gpu_blocks,
-            "num_gpu_blocks_override": values["num_gpu_blocks_override"],
-            "prefix_caching_hash_algo": values["prefix_caching_hash_algo"],
-            "prefix_match_unit": None,
-            "skip_page_size_padded": None,
-            "sliding_window": None,
-            "user_specified_block_size": values["block_size"] is not None,
-            "user_specified_mamba_block_size": False,
-        }
+        described = cache_labels(configuration)
         info = self._page.gauge("vllm:cache_config_info", "Information of the LLMEngine CacheConfig", tuple(described))
         info.labels(*(str(value) for value in described.values())).set(1)
 
@@ -231,6 +230,9 @@ class EngineMetrics:
         self._set(self._kv_usage, step.kv_usage)
         self._add(self._queries, step.queried)
         self._add(self._hits, step.hits)
+        if self._later and step.hits:
+            self._cached_by_tier[1]["device"].inc(step.hits)
+            self._page.changed(self._cached_by_tier[0])
         self._add(self._preemptions, step.preempted)
         self._add(self._generated, step.generated)
         self._record_drafts(step.drafts)
@@ -279,6 +281,8 @@ class EngineMetrics:
             (self._computed, request.computed_tokens),
         ):
             self._observe(histogram, value)
+        if self._later:
+            self._observe(self._request_preemptions, request.preemptions)
 
     def _add(self, counter: tuple[Counter, Counter], amount: float) -> None:
         if amount:

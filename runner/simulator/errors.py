@@ -1,4 +1,7 @@
-"""Error answers in vLLM's form: ``{"error": {"message", "type", "param", "code"}}``."""
+"""Error answers in vLLM's form: ``{"error": {"message", "type", "param", "code"}}``.
+
+0.32.0 words some of them otherwise than 0.26.0; both are as recorded, and 0.33.0 is taken to be as 0.32.0.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pydantic import ValidationError
+
+from runner.simulator.release import Release
 
 STATUS_TYPES: Mapping[int, str] = {
     400: "BadRequestError",
@@ -38,7 +43,18 @@ def bad_value(message: str, parameter: str, value: object) -> RequestError:
     return RequestError(f"{message} (parameter={parameter}, value={value})", param=parameter)
 
 
-def from_validation(error: ValidationError) -> RequestError:
+def is_first(release: Release) -> bool:
+    """True for 0.26.0, whose words are the older ones."""
+    return release.version == "0.26.0"
+
+
+def unknown_model(name: str, served: Sequence[str], release: Release) -> RequestError:
+    """A model that is not served here."""
+    aliases = "" if is_first(release) else f" Valid aliases: {', '.join(served)}."
+    return RequestError(f"The model `{name}` does not exist.{aliases}", status=404, param="model")
+
+
+def from_validation(error: ValidationError, release: Release) -> RequestError:
     """Schema errors, each with its place in the body."""
     return _schema_error(
         [
@@ -50,11 +66,12 @@ def from_validation(error: ValidationError) -> RequestError:
                 **({"ctx": detail["ctx"]} if "ctx" in detail else {}),
             }
             for detail in error.errors(include_url=False)
-        ]
+        ],
+        release,
     )
 
 
-def not_json(error: json.JSONDecodeError) -> RequestError:
+def not_json(error: json.JSONDecodeError, release: Release) -> RequestError:
     """A body that is no JSON, with the position."""
     return _schema_error(
         [
@@ -65,7 +82,8 @@ def not_json(error: json.JSONDecodeError) -> RequestError:
                 "input": {},
                 "ctx": {"error": error.msg},
             }
-        ]
+        ],
+        release,
     )
 
 
@@ -78,8 +96,57 @@ def wrong_content_type(content_type: str) -> RequestError:
     )
 
 
-def _schema_error(details: Sequence[Mapping[str, Any]]) -> RequestError:
+def too_many_characters(characters: int, longest: int, asked: int, limit: int, release: Release) -> RequestError | None:
+    """A prompt that is too long whatever its tokens are, the longest of which has so many characters; else None.
+
+    0.32.0 compares with the whole context, 0.26.0 with what the tokens asked for leave of it.
+    """
+    room = limit - asked if is_first(release) else limit
+    most = room * longest
+    if characters <= most:
+        return None
+    output = f"you requested {asked} output tokens and " if is_first(release) else ""
+    remedy = " or the number of requested output tokens" if is_first(release) else ""
+    return bad_value(
+        f"This model's maximum context length is {limit} tokens. However, {output}your prompt contains {characters} "
+        f"characters (more than {most} characters, which is the upper bound for {room} input tokens). Please reduce "
+        f"the length of the input prompt{remedy}.",
+        "input_text",
+        characters,
+    )
+
+
+def template_traceback(message: str) -> str:
+    """What the log says when the chat template refuses a conversation."""
+    return f"""An error occurred in `transformers` while applying chat template
+Traceback (most recent call last):
+  File "/site-packages/vllm/renderers/hf.py", line 778, in safe_apply_chat_template
+    plain = tokenizer.apply_chat_template(
+            ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+  File "/site-packages/vllm/tokenizers/hf.py", line 62, in apply_chat_template
+    return tok.apply_chat_template(*args, **kwargs)
+           ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+  File "/site-packages/transformers/tokenization_utils_base.py", line 3088, in apply_chat_template
+    raise ValueError("{message}")
+ValueError: {message}"""
+
+
+def _schema_error(details: Sequence[Mapping[str, Any]], release: Release) -> RequestError:
     count = len(details)
-    lines = "".join(f"\n  {dict(detail)}" for detail in details)
-    place = ".".join(str(part) for part in details[0]["loc"])
-    return RequestError(f"{count} validation error{'s' if count > 1 else ''}:{lines}", kind="Bad Request", param=place)
+    shown = [dict(detail) if is_first(release) else _summed_up(detail) for detail in details]
+    lines = "".join(f"\n  {detail}" for detail in shown)
+    return RequestError(
+        f"{count} validation error{'s' if count > 1 else ''}:{lines}", kind="Bad Request", param=_place(details[0])
+    )
+
+
+def _place(detail: Mapping[str, Any]) -> str:
+    return ".".join(str(part) for part in detail["loc"])
+
+
+def _summed_up(detail: Mapping[str, Any]) -> dict[str, Any]:
+    """As 0.32.0 shows it: the place as one word, a container by its kind and length."""
+    given = detail["input"]
+    if isinstance(given, dict | list):
+        given = f"<{type(given).__name__} of {len(given)} items>"
+    return {**detail, "loc": _place(detail), "input": given}

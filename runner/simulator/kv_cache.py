@@ -25,16 +25,17 @@ class BlockPool:
     def __init__(self, blocks: int, block_size: int, *, prefix_caching: bool) -> None:
         self.block_size = block_size
         self.blocks = blocks
-        self._prefix_caching = prefix_caching
+        self.prefix_caching = prefix_caching
         self.reset()
 
     def reset(self) -> None:
         """Forget everything; only valid while no request holds a block."""
-        # Least recently freed first: that one is evicted first.
+        # In the order in which they are handed out.
         self._free: OrderedDict[int, None] = OrderedDict.fromkeys(range(1, self.blocks))
         self._references = [0] * self.blocks
         self._hash_of: dict[int, int] = {}
-        self._block_of: dict[int, int] = {}
+        # Blocks of equal content are kept apart; the one published first is found first.
+        self._blocks_of: dict[int, dict[int, None]] = {}
 
     @property
     def free(self) -> int:
@@ -53,7 +54,7 @@ class BlockPool:
 
     def hash_full_blocks(self, holding: Holding, tokens: Sequence[int], upto: int) -> None:
         """Extend the holding's hashes over every block that is full within the first `upto` tokens."""
-        if not self._prefix_caching:
+        if not self.prefix_caching:
             return
         size = self.block_size
         hashes = holding.hashes
@@ -64,24 +65,31 @@ class BlockPool:
 
     def cached_prefix(self, holding: Holding, tokens: Sequence[int]) -> list[int]:
         """Cached blocks of a sequence's beginning. At least the last token is left to compute."""
-        if not self._prefix_caching:
+        if not self.prefix_caching:
             return []
         self.hash_full_blocks(holding, tokens, len(tokens))
         found: list[int] = []
         for block_hash in holding.hashes[: (len(tokens) - 1) // self.block_size]:
-            block = self._block_of.get(block_hash)
-            if block is None:
+            blocks = self._blocks_of.get(block_hash)
+            if blocks is None:
                 break
-            found.append(block)
+            found.append(next(iter(blocks)))
         return found
+
+    def fits(self, cached: Sequence[int], tokens: int) -> bool:
+        """Whether a request that holds nothing yet could be given blocks for `tokens` tokens, `cached` among them."""
+        return self.blocks_for(tokens) - len(cached) + self._idle(cached) <= len(self._free)
+
+    def _idle(self, cached: Sequence[int]) -> int:
+        """Cached blocks that nobody holds: to use one takes it out of the free ones."""
+        return sum(1 for block in cached if self._references[block] == 0)
 
     def take(self, holding: Holding, cached: Sequence[int], tokens: int) -> bool:
         """Give the request blocks for its first `tokens` tokens, `cached` ones first; False if they run
         out.
         """
         needed = self.blocks_for(tokens) - len(holding.blocks) - len(cached)
-        out_of_free = sum(1 for block in cached if self._references[block] == 0)
-        if needed > len(self._free) - out_of_free:
+        if needed > len(self._free) - self._idle(cached):
             return False
         for block in cached:
             self._references[block] += 1
@@ -89,30 +97,42 @@ class BlockPool:
             holding.blocks.append(block)
         for _ in range(needed):
             block, _none = self._free.popitem(last=False)
-            forgotten = self._hash_of.pop(block, None)
-            if forgotten is not None and self._block_of.get(forgotten) == block:
-                del self._block_of[forgotten]
+            self._forget(block)
             self._references[block] = 1
             holding.blocks.append(block)
         return True
 
+    def _forget(self, block: int) -> None:
+        block_hash = self._hash_of.pop(block, None)
+        if block_hash is None:
+            return
+        blocks = self._blocks_of[block_hash]
+        del blocks[block]
+        if not blocks:
+            del self._blocks_of[block_hash]
+
     def publish(self, holding: Holding, tokens: Sequence[int], upto: int) -> None:
         """Make the full blocks within the first `upto` tokens findable."""
         self.hash_full_blocks(holding, tokens, upto)
-        if not self._prefix_caching:
+        if not self.prefix_caching:
             return
         for index in range(min(upto // self.block_size, len(holding.blocks)) - 1, -1, -1):
             block = holding.blocks[index]
             if block in self._hash_of:
                 break
             self._hash_of[block] = holding.hashes[index]
-            self._block_of.setdefault(holding.hashes[index], block)
+            self._blocks_of.setdefault(holding.hashes[index], {})[block] = None
 
     def release(self, holding: Holding) -> None:
-        """Give all blocks back, the last first, so that a prefix outlives its tail."""
+        """Give all blocks back, the last first, so that a prefix outlives its tail.
+
+        Blocks that cannot be found again are used again before any that can.
+        """
         for block in reversed(holding.blocks):
             self._references[block] -= 1
             if self._references[block] == 0:
                 self._free[block] = None
+                if block not in self._hash_of:
+                    self._free.move_to_end(block, last=False)
         holding.blocks.clear()
         holding.hashes.clear()

@@ -1,7 +1,7 @@
 """Log lines in vLLM's form: ``(Process pid=N) LEVEL MM-DD HH:MM:SS [file.py:LINE] message``.
 
-Each line is flushed at once. vLLM prefixes everything that its processes write to stdout and stderr,
-uvicorn's lines included; :class:`Prefixed` does the same. Here one process plays both roles, so both
+Each line is flushed at once. vLLM 0.26.0 prefixes everything that its processes write to stdout and stderr,
+uvicorn's lines included; :class:`Prefixed` does the same. Here one process plays all roles, so all
 prefixes carry the same pid.
 """
 
@@ -12,15 +12,19 @@ import sys
 import time
 from typing import IO, Any, Literal
 
-Role = Literal["APIServer", "EngineCore"]
+Role = str  # APIServer, EngineCore, Worker
 Level = Literal["INFO", "WARNING", "ERROR"]
 
 
-def write(role: Role, level: Level, source: str, message: str) -> None:
-    """Write a message to stdout; every line of a longer message repeats the header."""
-    header = f"({role} pid={os.getpid()}) {level} {time.strftime('%m-%d %H:%M:%S')} [{source}] "
-    text = "".join(f"{header}{line}\n" for line in message.split("\n"))
-    sys.stdout.write(text)
+def write(role: Role, level: str, source: str, message: str) -> None:
+    """Write a message to stdout; every line of a longer message repeats the header, after a carriage return too.
+
+    Without `role` the line has no process, without `level` it is not a logger's line.
+    """
+    process = f"({role} pid={os.getpid()}) " if role else ""
+    header = f"{level} {time.strftime('%m-%d %H:%M:%S')} [{source}] " if level else ""
+    text = "\r\n".join(f"{process}{header}{line}" for line in message.split("\n"))
+    sys.stdout.write(f"{text}\n")
     sys.stdout.flush()
 
 
@@ -50,8 +54,8 @@ class Prefixed:
         self._stream.flush()
 
 
-def uvicorn_logging(*, access: bool) -> dict[str, Any]:
-    """Configuration for uvicorn: lifecycle on stderr, access lines on stdout, both prefixed."""
+def uvicorn_logging(*, access: bool, prefixed: bool) -> dict[str, Any]:
+    """Configuration for uvicorn: lifecycle on stderr, access lines on stdout, both with the process if `prefixed`."""
     formats = {
         "default": {
             "()": "uvicorn.logging.DefaultFormatter",
@@ -68,13 +72,13 @@ def uvicorn_logging(*, access: bool) -> dict[str, Any]:
         "default": {
             "class": "logging.StreamHandler",
             "formatter": "default",
-            "stream": Prefixed(sys.stderr),
+            "stream": Prefixed(sys.stderr) if prefixed else sys.stderr,
             "filters": ["shape"],
         },
         "access": {
             "class": "logging.StreamHandler",
             "formatter": "access",
-            "stream": Prefixed(sys.stdout),
+            "stream": Prefixed(sys.stdout) if prefixed else sys.stdout,
         },
     }
     loggers = {

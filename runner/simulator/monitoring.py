@@ -31,8 +31,7 @@ class Monitoring(CurrentMetrics):
     def __init__(self, configuration: Configuration, faults: Faults) -> None:
         self._configuration = configuration
         self._faults = faults
-        drafting = configuration.speculation
-        self._log = PeriodicLog(drafting.tokens if drafting else 0)
+        self._log = PeriodicLog(configuration)
         nowhere = CollectorRegistry()
         self._collectors = (
             GCCollector(nowhere),

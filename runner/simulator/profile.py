@@ -7,7 +7,7 @@ A profile is a folder ``profiles/NAME`` beside this module: ``host.json`` is wri
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
 from typing import Any
@@ -34,6 +34,13 @@ class Host:
     default_batched_tokens: int
     default_num_seqs: int
     triton: bool  # without it there is no Model Runner V2
+    worker: str  # the process that owns the device: EngineCore, or Worker where that is a process of its own
+    operations: Sequence[str]  # implementations of an operation, best first
+    log: Mapping[str, Mapping[str, Sequence[Sequence[str]]]]  # by release and place: see host_lines
+
+    def host_lines(self, version: str, place: str) -> Sequence[Sequence[str]]:
+        """Log lines that tell of this host and of nothing else: process, level, source, text; empty where absent."""
+        return (self.log.get(version) or self.log.get("", {})).get(place, ())
 
     def activation_bytes(self, batched_tokens: int) -> int:
         """Peak activation memory of a step with so many tokens."""

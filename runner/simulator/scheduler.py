@@ -2,8 +2,11 @@
 
 ``schedule(now)`` decides one step, ``complete(plan, now)`` applies its result. Times only pass through into
 the requests' records; no decision depends on them, so the schedule of given arrivals (in steps) is the same
-at any speed. Order of a step, as in vLLM 0.26.0: running requests first (1 + d tokens each), then waiting
-ones (prefill chunks) while slots, KV blocks and the token budget last.
+at any speed. Order of a step, as in vLLM's ``v1/core/sched/scheduler.py``: running requests first (1 + d tokens
+each), then waiting ones (prefill chunks) while slots, KV blocks and the token budget last.
+
+Steps follow one another: the result of one is known before the next is planned. vLLM's async scheduler plans one
+ahead, so that a slot there is free one step after its request has ended; that step is not imitated.
 """
 
 from __future__ import annotations
@@ -11,39 +14,39 @@ from __future__ import annotations
 from collections import deque
 from dataclasses import dataclass, field
 
-from runner.simulator import ngram
-from runner.simulator.continuation import END
+from runner.simulator.admission import Admission, Admission26, Room
+from runner.simulator.drafting import Drafting
 from runner.simulator.kv_cache import BlockPool
+from runner.simulator.ngram import PADDING
 from runner.simulator.sequence import FinishReason, Sequence
-
-PADDING = -1  # a draft token that never matches
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What bounds a step. `drafts` is K; 0 means that speculation is off."""
+    """What bounds a step, in requests and tokens. `drafting` is None when speculation is off."""
 
     max_num_seqs: int
     max_num_scheduled_tokens: int
     max_model_len: int
-    drafts: int = 0
-    prompt_lookup_min: int = 5
-    prompt_lookup_max: int = 5
+    drafting: Drafting | None = None
+    admission: Admission = field(default_factory=Admission26)
     long_prefill_token_threshold: int = 0
     chunked_prefill: bool = True
-    pad_drafts: bool = False  # ngram_gpu: every decode step carries K drafts, missing ones never match
 
 
 @dataclass(slots=True)
 class Plan:
-    """One step: tokens scheduled per request, and what the step time depends on."""
+    """One step: tokens scheduled per request, and what the step time depends on.
+
+    `lookups`: (tokens, hits) of every lookup in the prefix cache that counts; a preempted request's never do.
+    """
 
     tokens: dict[int, int] = field(default_factory=dict)
     sequences: list[Sequence] = field(default_factory=list)
     drafts: dict[int, list[int]] = field(default_factory=dict)
     total_tokens: int = 0
     preempted: int = 0
-    started: list[Sequence] = field(default_factory=list)
+    lookups: list[tuple[int, int]] = field(default_factory=list)
 
     @property
     def verifies_drafts(self) -> bool:
@@ -79,7 +82,6 @@ class Scheduler:
         self.pool = pool
         self.waiting: deque[Sequence] = deque()
         self.running: list[Sequence] = []
-        self.drafting = limits.drafts > 0
 
     @property
     def has_work(self) -> bool:
@@ -87,8 +89,8 @@ class Scheduler:
 
     def add(self, sequence: Sequence) -> None:
         """Queue a request. Its prompt must be shorter than max_model_len."""
-        if self.drafting:
-            sequence.index = ngram.Index(self.limits.prompt_lookup_min, self.limits.prompt_lookup_max)
+        if self.limits.drafting:
+            sequence.drafter = self.limits.drafting.drafter()
         self.waiting.append(sequence)
 
     def abort(self, sequence: Sequence) -> None:
@@ -153,34 +155,44 @@ class Scheduler:
     def _schedule_waiting(self, plan: Plan, budget: int, now: float) -> None:
         limits = self.limits
         decodes = len(plan.sequences)
+        prefills = any(sequence.prefilling for sequence in plan.sequences)
         while self.waiting and budget > 0 and len(self.running) < limits.max_num_seqs:
             sequence = self.waiting[0]
             length = len(sequence.tokens)
             cached = self.pool.cached_prefix(sequence.holding, sequence.tokens)
             computed = len(cached) * self.pool.block_size
+            self._count_lookup(plan, sequence, computed, admitted=False)
             wanted = length - computed
+            phantoms = self._phantoms(Room(computed, wanted, budget, limits.max_model_len, decodes, prefills))
+            if phantoms is None:
+                break
+            wanted += phantoms
             if 0 < limits.long_prefill_token_threshold < wanted:
                 wanted = limits.long_prefill_token_threshold
             if wanted > budget and not limits.chunked_prefill:
                 break
-            drafts: list[int] = []
-            if self.drafting and wanted == 1 and decodes and budget > limits.drafts:
-                # Phantom drafts: one uncached token beside running decodes is padded to a decode's shape.
-                drafts = [PADDING] * min(limits.drafts, limits.max_model_len - 1 - length)
-            wanted = min(wanted + len(drafts), budget)
-            # A request is admitted only if its whole prompt fits, though blocks are taken per chunk.
-            whole = self.pool.blocks_for(length) - len(cached)
-            if whole > self.pool.free or not self.pool.take(sequence.holding, cached, computed + wanted):
+            wanted = min(wanted, budget)
+            # A request is admitted only if all its tokens fit, though blocks are taken per chunk.
+            if not self.pool.fits(cached, length) or not self.pool.take(sequence.holding, cached, computed + wanted):
                 break
             self.waiting.popleft()
             self.running.append(sequence)
+            self._count_lookup(plan, sequence, computed, admitted=True)
             sequence.computed = computed
             if sequence.scheduled_at is None:
                 sequence.scheduled_at = now
                 sequence.cached = computed
-                plan.started.append(sequence)
-            self._book(plan, sequence, wanted, drafts)
+            self._book(plan, sequence, wanted, [PADDING] * min(phantoms, wanted - 1))
             budget -= wanted
+
+    def _phantoms(self, room: Room) -> int | None:
+        limits = self.limits
+        return limits.admission.phantoms(room, limits.drafting.tokens) if limits.drafting else 0
+
+    def _count_lookup(self, plan: Plan, sequence: Sequence, hits: int, *, admitted: bool) -> None:
+        looked_up = self.pool.prefix_caching and not sequence.preemptions
+        if looked_up and self.limits.admission.counted(admitted=admitted):
+            plan.lookups.append((len(sequence.tokens), hits))
 
     def _book(self, plan: Plan, sequence: Sequence, wanted: int, drafts: list[int]) -> None:
         key = id(sequence)
@@ -205,7 +217,8 @@ class Scheduler:
             drafts = plan.drafts.get(id(sequence), [])
             sequence.computed += scheduled
             longest = max(longest, sequence.computed)
-            if sequence.computed - len(drafts) < len(sequence.tokens):
+            sequence.prefilling = sequence.computed - len(drafts) < len(sequence.tokens)
+            if sequence.prefilling:
                 continue  # an unfinished prefill chunk samples nothing
             emitted = self._verify(sequence, drafts)
             sequence.computed -= len(drafts) - (len(emitted) - 1)
@@ -220,8 +233,8 @@ class Scheduler:
                 self.pool.release(sequence.holding)
         if finished:
             self.running = [sequence for sequence in self.running if sequence.finished is None]
-        if self.drafting:
-            self._draft(sampled, longest)
+        if self.limits.drafting:
+            self.limits.drafting.draft(sampled, longest)
         return result
 
     def _verify(self, sequence: Sequence, drafts: list[int]) -> list[int]:
@@ -245,7 +258,7 @@ class Scheduler:
             kept.append(token)
             sequence.tokens.append(token)
             length = len(sequence.tokens) - sequence.prompt_length
-            if token == END and not sequence.ignore_eos and length >= sequence.min_tokens:
+            if token == sequence.end and not sequence.ignore_eos and length >= sequence.min_tokens:
                 finish = "stop"
             elif token in sequence.stop_token_ids and length >= sequence.min_tokens:
                 finish = "stop"
@@ -260,17 +273,3 @@ class Scheduler:
         sequence.last_token_at = now
         sequence.finished = finish
         return Output(sequence, kept, interval, finish)
-
-    def _draft(self, sampled: list[Sequence], longest: int) -> None:
-        limits = self.limits
-        if longest + limits.drafts > limits.max_model_len:
-            # Length cliff: one request near the limit turns everyone's drafts into K zeros.
-            for sequence in sampled:
-                sequence.drafts = [0] * limits.drafts
-            return
-        for sequence in sampled:
-            assert sequence.index is not None
-            drafts = sequence.index.propose(sequence.tokens, limits.drafts, limits.max_model_len)
-            if limits.pad_drafts:
-                drafts += [PADDING] * (limits.drafts - len(drafts))
-            sequence.drafts = drafts

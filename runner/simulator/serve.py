@@ -16,7 +16,20 @@ from collections.abc import Generator, Mapping, Sequence
 import uvicorn
 import uvloop
 
-from runner.simulator import arguments, configuration, crashes, faults, log, profile, startup_log, step_time
+from runner.simulator import (
+    admission,
+    arguments,
+    configuration,
+    crashes,
+    drafting,
+    faults,
+    log,
+    profile,
+    shutdown_log,
+    startup_log,
+    step_time,
+    wording,
+)
 from runner.simulator import release as releases
 from runner.simulator.application import Api
 from runner.simulator.arguments import Arguments
@@ -54,8 +67,8 @@ def main(argv: Sequence[str], environment: Mapping[str, str]) -> int:
         return crashes.bad_flag()
     given = given.without(active.ignored_flags("neither"), shown=False)
     listening = _bind(given)
-    startup_log.banner(release.version, given.values["model"])
-    startup_log.non_default_arguments(given.non_default)
+    startup_log.banner(release, imitated, given.values["model"])
+    startup_log.non_default_arguments(release, imitated, given.non_default)
     given = given.without(active.ignored_flags("parsed-only"), shown=True)
     if crash in ("bad-model", "bad-config"):
         return crashes.crash_at_start(crash, given.values["model"], imitated.host, release)
@@ -65,7 +78,7 @@ def main(argv: Sequence[str], environment: Mapping[str, str]) -> int:
         return crashes.crash(f"ValueError: {error}", release)
     startup_log.resolved(effective)
     time.sleep(seconds / 2)
-    startup_log.engine(effective)
+    startup_log.engine(effective, environment)
     if crash:
         return crashes.crash_at_start(crash, given.values["model"], imitated.host, release)
     time.sleep(seconds / 2)
@@ -74,28 +87,33 @@ def main(argv: Sequence[str], environment: Mapping[str, str]) -> int:
     return 0
 
 
-def make_engine(effective: Configuration, active: Faults, scale: float, monitoring: Monitoring) -> Engine:
-    """The engine of a configuration."""
-    drafting = effective.speculation
+def make_scheduler(effective: Configuration, *, drafts: bool = True) -> Scheduler:
+    """The scheduler of a configuration, with an empty cache. `drafts` False: it never drafts, whatever was asked."""
+    asked = effective.speculation if drafts else None
     limits = Limits(
         max_num_seqs=effective.max_num_seqs,
         max_num_scheduled_tokens=effective.max_num_scheduled_tokens,
         max_model_len=effective.max_model_len,
-        drafts=drafting.tokens if drafting and not active.without_drafts else 0,
-        prompt_lookup_min=drafting.prompt_lookup_min if drafting else 5,
-        prompt_lookup_max=drafting.prompt_lookup_max if drafting else 5,
+        drafting=drafting.of(asked, effective.runner, effective.max_model_len) if asked else None,
+        admission=admission.of(effective.release),
         long_prefill_token_threshold=effective.values["long_prefill_token_threshold"],
         chunked_prefill=effective.chunked_prefill,
-        pad_drafts=drafting is not None and drafting.method == "ngram_gpu",
     )
     pool = BlockPool(effective.num_gpu_blocks, effective.block_size, prefix_caching=effective.prefix_caching)
+    return Scheduler(limits, pool)
+
+
+def make_engine(effective: Configuration, active: Faults, scale: float, monitoring: Monitoring) -> Engine:
+    """The engine of a configuration."""
+    asked = effective.speculation
     timing = step_time.of(
         effective.profile.step_time,
         runner=effective.runner,
-        asynchronous=effective.async_scheduling,
-        proposes_on_cpu=drafting is not None and drafting.method == "ngram",
+        asynchronous=effective.async_in_force,
+        proposes_on_cpu=asked is not None and asked.method == "ngram" and effective.runner == "V1",
     )
-    return Engine(Scheduler(limits, pool), timing, scale, monitoring.record)
+    scheduler = make_scheduler(effective, drafts=not active.without_drafts)
+    return Engine(scheduler, timing, scale, monitoring.record)
 
 
 def _pace(environment: Mapping[str, str]) -> tuple[float, float]:
@@ -134,7 +152,10 @@ async def _run_server(effective: Configuration, active: Faults, scale: float, li
         http=Http,
         ws="none",
         lifespan="on",
-        log_config=log.uvicorn_logging(access=not values["disable_uvicorn_access_log"]),
+        log_config=log.uvicorn_logging(
+            access=not values["disable_uvicorn_access_log"],
+            prefixed=wording.of(effective.release).prefixes_streams,
+        ),
         timeout_keep_alive=5,
         timeout_graceful_shutdown=1,
     )
@@ -146,7 +167,7 @@ async def _run_server(effective: Configuration, active: Faults, scale: float, li
     server = _Server(config)
 
     def stop() -> None:
-        startup_log.shutdown()
+        shutdown_log.shutdown(effective)
         api.engine.abort_all()
         server.should_exit = True
         asyncio.get_running_loop().call_later(GRACE_SECONDS, server.leave_connections)

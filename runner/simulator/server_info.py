@@ -1,11 +1,16 @@
-"""``GET /server_info?config_format=json``: the effective configuration, in the sections that vLLM answers
-with.
+"""``GET /server_info?config_format=json``: the effective configuration, in the sections that vLLM answers with.
+
+``server_info.json`` beside this module is the answer of 0.26.0 to a command of defaults, without what it said of its
+host; the configuration's own values are laid over it. Later releases were never recorded and answer with its keys.
 """
 
 from __future__ import annotations
 
+import json
 import platform
+import time
 from collections.abc import Mapping
+from importlib.resources import files
 from typing import Any
 
 from runner.simulator import engine_line
@@ -13,36 +18,46 @@ from runner.simulator.configuration import Configuration
 
 
 def as_json(configuration: Configuration, environment: Mapping[str, str]) -> dict[str, Any]:
-    """The document; sections that do not exist in the embedded engine are absent."""
-    return {
-        "vllm_config": {
-            "model_config": _model(configuration),
-            "cache_config": _cache(configuration),
-            "parallel_config": _parallel(configuration),
-            "scheduler_config": _scheduler(configuration),
-            "device_config": {"device": "cuda"},
-            "load_config": {
-                "load_format": configuration.values["load_format"],
-                "download_dir": configuration.values["download_dir"],
-            },
-            "lora_config": None,
-            "speculative_config": _speculative(configuration),
-            "compilation_config": _compilation(configuration),
-            "additional_config": configuration.values["additional_config"],
-        },
-        "vllm_env": {
-            name: value == "1" if value in ("0", "1") else value
-            for name, value in sorted(environment.items())
-            if name.startswith("VLLM_")
-        },
-        "system_env": {
-            "os": platform.platform(),
-            "python_version": platform.python_version(),
-            "is_cuda_available": "True",
-            "nvidia_gpu_models": f"GPU 0: {configuration.host.name} (embedded engine)",
-            "vllm_version": configuration.version,
-        },
+    """The document. What it would say of a host without a model in it is null."""
+    document: dict[str, Any] = json.loads(files("runner.simulator").joinpath("server_info.json").read_text("utf-8"))
+    config = document["vllm_config"]
+    gpu = configuration.host.device == "GPU"
+    for section, values in (
+        ("model_config", _model(configuration)),
+        ("cache_config", _cache(configuration)),
+        ("parallel_config", _parallel(configuration)),
+        ("scheduler_config", _scheduler(configuration)),
+        ("device_config", {"device": "cuda" if gpu else "cpu"}),
+        ("load_config", {name: configuration.values[name] for name in ("load_format", "download_dir")}),
+        ("compilation_config", _compilation(configuration)),
+    ):
+        config[section] |= values
+    config["kernel_config"]["ir_op_priority"] = {
+        name: list(configuration.host.operations) for name in config["kernel_config"]["ir_op_priority"]
     }
+    config["speculative_config"] = _speculative(configuration, config)
+    config["additional_config"] = configuration.values["additional_config"]
+    config["instance_id"] = str(time.time_ns())
+    document["vllm_env"] = _environment(document["vllm_env"], environment)
+    document["system_env"] |= {
+        "os": platform.platform(),
+        "python_version": platform.python_version(),
+        "is_cuda_available": str(gpu),
+        "nvidia_gpu_models": f"GPU 0: {configuration.host.name} (embedded engine)" if gpu else None,
+        "vllm_version": configuration.version,
+    }
+    return document
+
+
+def _environment(defaults: Mapping[str, Any], environment: Mapping[str, str]) -> dict[str, Any]:
+    given = {name: _typed(text, defaults.get(name)) for name, text in environment.items() if name.startswith("VLLM_")}
+    return dict(sorted({**defaults, **given}.items()))
+
+
+def _typed(text: str, default: Any) -> Any:
+    if isinstance(default, bool) or (default is None and text in ("0", "1")):
+        return text == "1"
+    return type(default)(text) if isinstance(default, int | float) else text
 
 
 def as_text(configuration: Configuration) -> dict[str, Any]:
@@ -94,7 +109,9 @@ def _parallel(configuration: Configuration) -> dict[str, Any]:
         "pipeline_parallel_size": values["pipeline_parallel_size"],
         "tensor_parallel_size": values["tensor_parallel_size"],
         "data_parallel_size": values["data_parallel_size"],
-        "distributed_executor_backend": values["distributed_executor_backend"] or "uni",
+        "distributed_executor_backend": values["distributed_executor_backend"]
+        or ("uni" if configuration.host.worker == "EngineCore" else "mp"),
+        "disable_nccl_for_dp_synchronization": configuration.async_scheduling,
         "world_size": 1,
         "rank": 0,
     }
@@ -105,8 +122,13 @@ def _scheduler(configuration: Configuration) -> dict[str, Any]:
     return {
         "runner_type": "generate",
         "max_num_batched_tokens": configuration.max_num_batched_tokens,
-        "max_num_scheduled_tokens": configuration.max_num_scheduled_tokens,
+        # Unset unless asked for or set by the speculative options.
+        "max_num_scheduled_tokens": (
+            configuration.max_num_scheduled_tokens if configuration.speculation else values["max_num_scheduled_tokens"]
+        ),
         "max_num_seqs": configuration.max_num_seqs,
+        "max_num_encoder_input_tokens": configuration.max_num_batched_tokens,
+        "encoder_cache_size": configuration.max_num_batched_tokens,
         "long_prefill_token_threshold": values["long_prefill_token_threshold"],
         "enable_chunked_prefill": configuration.chunked_prefill,
         "policy": values["scheduling_policy"],
@@ -115,19 +137,23 @@ def _scheduler(configuration: Configuration) -> dict[str, Any]:
     }
 
 
-def _speculative(configuration: Configuration) -> dict[str, Any] | None:
+def _speculative(configuration: Configuration, config: Mapping[str, Any]) -> dict[str, Any] | None:
     drafting = configuration.speculation
     if drafting is None:
         return None
+    # Without a draft model the target stands in for it.
+    models, parallel = config["model_config"], config["parallel_config"]
     return {
+        **config["speculative_config"],
         "num_speculative_tokens": drafting.tokens,
         "model": drafting.model or drafting.method,
         "method": drafting.method,
         "prompt_lookup_max": drafting.prompt_lookup_max,
         "prompt_lookup_min": drafting.prompt_lookup_min,
-        "parallel_drafting": False,
-        "rejection_sample_method": "standard",
-        "draft_sample_method": "greedy",
+        "target_model_config": models,
+        "target_parallel_config": parallel,
+        "draft_model_config": models,
+        "draft_parallel_config": parallel,
     }
 
 

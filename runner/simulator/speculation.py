@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-# Methods that async scheduling does not support, in the words of the log line.
+# Methods that async scheduling does not support on Model Runner V1.
 WITHOUT_ASYNC = frozenset({"ngram", "medusa", "mlp_speculator", "draft_model", "suffix", "custom_class"})
 SIMULATED = ("ngram", "ngram_gpu")
 _FLAT = {"spec_method": "method", "spec_model": "model", "spec_tokens": "num_speculative_tokens"}

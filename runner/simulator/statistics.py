@@ -19,6 +19,7 @@ class FinishedRequest:
     generated_tokens: int
     max_tokens: int
     computed_tokens: int
+    preemptions: int
     queue: float
     prefill: float
     decode: float
@@ -66,9 +67,8 @@ def of_step(scheduler: Scheduler, plan: Plan, result: StepResult) -> StepStatist
     step = gauges(scheduler)
     step.preempted = plan.preempted
     step.drafts = result.accepted
-    for sequence in plan.started:
-        step.queried += sequence.prompt_length
-        step.hits += sequence.cached
+    step.queried = sum(tokens for tokens, _ in plan.lookups)
+    step.hits = sum(hits for _, hits in plan.lookups)
     for output in result.outputs:
         sequence = output.sequence
         step.generated += len(output.tokens)
@@ -94,6 +94,7 @@ def _finished(sequence: Sequence, reason: FinishReason) -> FinishedRequest:
         generated_tokens=sequence.output_length,
         max_tokens=sequence.max_tokens,
         computed_tokens=sequence.prompt_length - sequence.cached,
+        preemptions=sequence.preemptions,
         queue=max(0.0, scheduled - sequence.arrived_at),
         prefill=first - scheduled,
         decode=last - first,

@@ -1,9 +1,10 @@
 """How long one engine step takes.
 
-``seconds = a(runner, async) + b * tokens + c * running + d * proposals`` where `tokens` are the tokens
-scheduled in the step, `running` the requests in it, and `proposals` the requests for which the drafter
-searches on the critical path (method ``ngram``: all that decode). The parameters are fitted to a published
-measurement by ``benchmarks/fit_step_time.py`` and lie in ``profiles/NAME/step_time.json``, with residuals.
+``seconds = a(runner, async) + b * tokens + c * running + [e + d * running]`` where `tokens` are the tokens scheduled
+in the step and `running` the requests in it; the bracket is there where the drafter searches on the critical path
+(method ``ngram`` on Model Runner V1). The parameters are fitted to measurements by
+``benchmarks/fit_step_time.py`` and lie in ``profiles/NAME/step_time.json``, with residuals and with what is assumed.
+What is not in them: growth with the length of the context, which no recording varies.
 """
 
 from __future__ import annotations
@@ -31,7 +32,8 @@ def of(fitted: Mapping[str, Any], *, runner: str, asynchronous: bool, proposes_o
     """Parameters of one engine out of a profile's fitted document; `runner` is "V1" or "V2"."""
     parameters = fitted["parameters"]
     return StepTime(
-        base=parameters["a"][f"{runner} {'async' if asynchronous else 'sync'}"],
+        base=parameters["a"][f"{runner} {'async' if asynchronous else 'sync'}"]
+        + (parameters["e"] if proposes_on_cpu else 0.0),
         per_token=parameters["b"],
         per_running=parameters["c"],
         per_proposal=parameters["d"] if proposes_on_cpu else 0.0,

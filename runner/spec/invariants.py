@@ -91,6 +91,8 @@ class QueueOnlyAbove(Invariant):
 class SequentialSeparated(Invariant):
     """At concurrency 1 no request of a condition is as slow (or as fast) as any of the baseline's."""
 
+    conditions: list[Name] | None = Field(default=None, min_length=1, description="Default: all but the baseline.")
+
 
 class PositionsAddUp(Invariant):
     """Accepted tokens by position fall from position to position, and add up to the accepted tokens."""
@@ -116,6 +118,7 @@ class SpreadBelowEffect(Invariant):
     factor: float = Field(
         default=1.0, gt=0, description="The effect must be larger than so many times the larger spread."
     )
+    conditions: list[Name] | None = Field(default=None, min_length=1, description="Default: all but the baseline.")
 
 
 class SamePrefixHits(Invariant):

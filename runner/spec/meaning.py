@@ -167,21 +167,31 @@ def _labels(root: Mapping[str, Any]) -> Found:
 
 
 def _side_effects(root: Mapping[str, Any]) -> Found:
-    for path, effects in _places(root, "side-effects"):
-        for name, value in effects.items():
-            where = (*path, name)
-            if name not in FEATURES:
-                yield where, f'unknown side effect "{name}"; {hint(name, FEATURES)}', True
-                continue
-            vocabulary = FEATURES[name]
-            if vocabulary == "integer":
-                if isinstance(value, bool) or not isinstance(value, int):
-                    yield where, f"must be a whole number, not {shown(value)}", False
-            elif vocabulary == "options":
-                if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
-                    yield where, f"must be a list of request options, not {shown(value)}", False
-            elif value not in vocabulary:
-                yield where, one_of(vocabulary, value), False
+    for key, called in (("side-effects", "side effect"), ("sets", "feature")):
+        for path, effects in _places(root, key):
+            for name, value in effects.items():
+                yield from _feature((*path, name), called, name, value)
+    for condition, body in _map(root.get("conditions")).items():
+        effects = _map(_map(body).get("side-effects"))
+        for name in _map(_map(body).get("sets")):
+            if name in effects:
+                where = ("conditions", condition, "sets", name)
+                yield where, f'"{name}" is a side effect of this condition already; it is one or the other', False
+
+
+def _feature(where: Path, called: str, name: str, value: Any) -> Found:
+    if name not in FEATURES:
+        yield where, f'unknown {called} "{name}"; {hint(name, FEATURES)}', True
+        return
+    vocabulary = FEATURES[name]
+    if vocabulary == "integer":
+        if isinstance(value, bool) or not isinstance(value, int):
+            yield where, f"must be a whole number, not {shown(value)}", False
+    elif vocabulary == "options":
+        if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
+            yield where, f"must be a list of request options, not {shown(value)}", False
+    elif value not in vocabulary:
+        yield where, one_of(vocabulary, value), False
 
 
 def _prompts(root: Mapping[str, Any], folder: FilePath, sound: Sound) -> Found:

@@ -44,6 +44,11 @@ class Condition(Strict):
         description="What the engine itself changes along with this condition, such as async-scheduling: disabled. "
         "A declared side effect makes the comparison confounded; an undeclared one fails it.",
     )
+    sets: dict[str, Any] = Field(
+        default_factory=dict,
+        description="What this condition is about beside its arguments: a feature that an environment variable of it "
+        "sets, such as model-runner: V1. It must be found so, and confounds nothing.",
+    )
     matrix: dict[str, list[Any]] = Field(
         default_factory=dict,
         description="Engine arguments and their values; the product expands this condition.",

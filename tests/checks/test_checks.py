@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from journals import EFFECTS, Change, Edit, edit_events, make_record, without_series
 
+from runner.analysis.confounding import confounders
 from runner.checks import CHECKS, run_checks
 from runner.checks.registry import load_checks
 from runner.engine import metrics
@@ -157,7 +158,7 @@ CASES: list[tuple[str, str, str, Change]] = [
     ("speedup", "inconclusive", "requests-failed",
      edit_events(events.RequestDone, updated(verdict="truncated"), lambda e: of_cell("on", 4)(e) and e.index == 9)),
     ("speedup", "inconclusive", "rounds-missing",
-     edit_events(events.RoundFinished, lambda _: None, of_cell("off", 32))),
+     edit_events(events.RoundFinished, lambda _: None, of_cell("off", 4))),
     # queue-only-above
     ("queue-only-above", "fail", "queue-below-limit",
      edit_events(events.Sampled, updated(waiting=3.0), lambda e: e.arm == "on" and e.concurrency == 4)),
@@ -222,11 +223,19 @@ def only_off(spec: dict[str, Any]) -> None:
     del spec["conditions"]["on"], spec["phases"]["sequential"]["exclude-first"]
 
 
+def sets(spec: dict[str, Any], runner: str) -> None:
+    """The runner is what `on` is about, not a side effect of it."""
+    effects = {name: value for name, value in EFFECTS.items() if name != "model-runner"}
+    spec["conditions"]["on"].update({"side-effects": effects, "sets": {"model-runner": runner}})
+
+
 EDITS: list[tuple[str, str, str, Edit]] = [
     ("declared-differences", "fail", "difference-undeclared",
      lambda spec: spec["conditions"]["on"]["side-effects"].pop("model-runner")),
     ("declared-differences", "fail", "difference-contradicted",
      lambda spec: spec["conditions"]["on"].update({"side-effects": {**EFFECTS, "model-runner": "V2"}})),
+    ("declared-differences", "pass", "differences-declared", lambda spec: sets(spec, "V1")),
+    ("declared-differences", "fail", "difference-contradicted", lambda spec: sets(spec, "V2")),
     ("declared-differences", "not-applicable", "one-condition", only_off),
     ("speedup", "not-applicable", "one-condition", only_off),
     ("acceptance-constant", "not-applicable", "no-speculation", only_off),
@@ -266,6 +275,11 @@ def one_other_text(journal: list[events.Event]) -> Any:
     return [journal[0], other, *change(journal[1:])]
 
 
+OVERLAP = edit_events(
+    events.RequestDone,
+    lambda e: e.model_copy(update={"last_byte_ns": e.last_byte_ns + 2 * 10**9}),
+    lambda e: of_cell("on", 1)(e) and e.index == 5,
+)
 WALL = edit_events(events.Scraped, grown(metrics.E2E_SUM, 15.0), after("off", 4, 2))
 HITS = edit_events(events.Scraped, grown(metrics.PREFIX_CACHE_HITS, -50), after("on", 16, 2))
 STEPS = edit_events(events.Scraped, grown(metrics.ITL_SUM, 1.0), after("on", 1))
@@ -284,6 +298,8 @@ PARAMETERS: list[tuple[str, Change, dict[str, Any], str, dict[str, Any], str]] =
     ("latency-cross-check", WALL, {"tolerance": 0.2}, "pass", {"tolerance": 0.05}, "fail"),
     ("spread-below-effect", slower_round, {"factor": 0.1}, "pass", {"factor": 1.0}, "inconclusive"),
     ("same-prefix-hits", HITS, {"tolerance": 0.1}, "pass", {"tolerance": 0.0}, "fail"),
+    ("sequential-separated", OVERLAP, {"conditions": ["off"]}, "inconclusive", {"conditions": ["on"]}, "fail"),
+    ("spread-below-effect", slower_round, {"conditions": ["off"]}, "inconclusive", {"factor": 0.1}, "pass"),
     ("memory-per-running", list, {"max-mib": 26}, "pass", {"max-mib": 24}, "fail"),
     ("queue-only-above", list, {"limit": 16}, "pass", {"limit": 32}, "fail"),
     ("queue-only-above", list, {"argument": "max_num_seqs"}, "pass", {"argument": "served-model-name"}, "inconclusive"),
@@ -393,7 +409,9 @@ def test_a_round_never_started_is_missing(tmp_path: Path) -> None:
     def gone(journal: Any) -> Any:
         return [e for e in journal if not (isinstance(e, events.OfRound) and of_cell("on", 16, 2)(e))]
 
-    assert judged(make_record(tmp_path, change=gone), "speedup") == ("inconclusive", {"rounds-missing"})
+    # At 32 the same batch runs, and nothing confirms it any more.
+    reasons = {"rounds-missing", "speedup-not-confirmed"}
+    assert judged(make_record(tmp_path, change=gone), "speedup") == ("inconclusive", reasons)
 
 
 def test_a_prompt_that_no_phase_sends_is_not_judged(tmp_path: Path) -> None:
@@ -446,3 +464,34 @@ def test_the_second_replicates_disabled_options_count(tmp_path: Path) -> None:
 
     free = edit_events(EVIDENCE, features(unsupported_sampling=[]), lambda e: e.replicate == 1)
     assert judged(make_record(tmp_path, asks, change=free), "request-options") == ("fail", {"options-disabled"})
+
+
+def slow_rounds(level: int) -> Change:
+    """Every round of `on` at one concurrency lasts as long as thrice the baseline's."""
+    return edit_events(
+        events.RequestDone,
+        lambda e: e.model_copy(
+            update={"ended_ns": e.ended_ns + 30 * 10**9, "last_byte_ns": e.last_byte_ns + 30 * 10**9}
+        ),
+        lambda e: e.arm == "on" and e.concurrency == level and e.index == 64,
+    )
+
+
+@pytest.mark.parametrize(("slow", "other", "verdict"), [(32, 16, "inconclusive"), (4, 16, "pass")])
+def test_an_effect_that_the_same_batch_does_not_show_again_is_noise(
+    tmp_path: Path, slow: int, other: int, verdict: str
+) -> None:
+    # At 16 and 32 the same 16 requests run; at 4 they do not.
+    parameters = with_invariant("speedup", {"concurrency": [other]})
+    record = make_record(tmp_path, parameters, change=slow_rounds(slow))
+    reason = "speedup-not-confirmed" if verdict == "inconclusive" else "speedup-above"
+    assert judged(record, "speedup") == (verdict, {reason})
+
+
+def test_what_a_condition_sets_confounds_nothing(tmp_path: Path) -> None:
+    plain, chosen = make_record(tmp_path), make_record(tmp_path, lambda spec: sets(spec, "V1"))
+    names = [[one.feature for one in confounders(record, record.plan.arm("on"))] for record in (plain, chosen)]
+    assert names == [
+        ["async-scheduling", "model-runner", "unsupported-sampling"],
+        ["async-scheduling", "unsupported-sampling"],
+    ]

@@ -69,6 +69,7 @@ HEAVY = ("kubernetes", "numpy", "httpx", "starlette", "uvicorn", "jinja2", "tabu
         (["plann"], (*HEAVY, "pydantic", "ruamel.yaml")),
         (["validate", "spec.yaml"], HEAVY),
         (["schema"], HEAVY),
+        (["read", "spec.yaml"], (*HEAVY, "pydantic", "ruamel.yaml")),
         (["plan", "spec.yaml"], ("kubernetes", "numpy", "jinja2", "tabulate")),
     ],
 )

@@ -14,10 +14,11 @@ RAW_STREAMS = sorted(
     for pattern in ("sse-kr.raw", "chat-stream.txt")
     for path in FIXTURES.rglob(pattern)
 )
-SOCKET_STREAMS = sorted(path.relative_to(FIXTURES).as_posix() for path in FIXTURES.rglob("stream-c1.jsonl"))
+SOCKET_STREAMS = sorted(path.relative_to(FIXTURES).as_posix() for path in FIXTURES.rglob("stream-c*.jsonl"))
+TIMED_STREAMS = sorted(path.relative_to(FIXTURES).as_posix() for path in FIXTURES.rglob("sse-kr.jsonl"))
 BODIES = sorted(
     path.relative_to(FIXTURES).as_posix()
-    for pattern in ("c1-kr.jsonl", "bodies-c1*.jsonl")
+    for pattern in ("responses/*.jsonl", "bodies-*.jsonl")
     for path in FIXTURES.rglob(pattern)
 )
 

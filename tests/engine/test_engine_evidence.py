@@ -16,7 +16,8 @@ from runner.engine.drafting import certainly_drafts, speculation_counters
 from runner.engine.evidence import ABSENT, InForce, judge
 from runner.engine.exposition import Exposition, parse
 from runner.engine.features import FEATURES, features
-from runner.engine.log import LogEvidence, Repr, Speculative, read_log
+from runner.engine.log import LogEvidence, Speculative, read_log
+from runner.engine.printed import Repr
 from runner.engine.request import disabled_options
 from runner.engine.values import same
 

@@ -22,7 +22,7 @@ from runner.engine.exposition import (
     to_json,
 )
 
-NAMES = {name for key, name in vars(metrics).items() if key.isupper() and ":" in str(name) and name != "vllm:"}
+NAMES = {name for name in vars(metrics).values() if isinstance(name, str) and name.startswith("vllm:")} - {"vllm:"}
 
 
 @pytest.mark.parametrize("name", SCRAPES)
@@ -116,7 +116,7 @@ def test_the_bounds() -> None:
     with pytest.raises(ExpositionError, match="characters"):
         parse("x 1\n" + "y" * 100, max_line=50)
     with pytest.raises(ExpositionError, match="series"):
-        parse("\n".join(f"x{i} 1" for i in range(4)), max_series=3)
+        parse("\n".join(f"x{i} 1" for i in range(4)) + "\n", max_series=3)
 
 
 def test_unusual_but_legal_text() -> None:
@@ -124,7 +124,7 @@ def test_unusual_but_legal_text() -> None:
         '# TYPE a counter\na_total{m="q\\"u\\\\o\\nte",z="{,}"} 1.5e+03\r\n'
         'a_created{m="q\\"u\\\\o\\nte",z="{,}"} 1.7e9\n'
         'h_bucket{le="+Inf"} 3 # {trace_id="x"} 0.5\n'
-        "inf +Inf\n# EOF\nlast 7"
+        "inf +Inf\n# EOF\nlast 7\n"
     )
     assert scrape.total("a_total", m='q"u\\o\nte', z="{,}") == 1500
     assert scrape.total("h_bucket", le="+Inf") == 3
@@ -147,7 +147,7 @@ def drafts(*values: tuple[str, str, float], created: float = 1.0, start: float |
     lines = [f'd_total{{engine="{engine}",model_name="{model}"}} {value}' for engine, model, value in values]
     lines += [f'd_created{{engine="{engine}",model_name="{model}"}} {created}' for engine, model, _ in values]
     lines += [] if start is None else [f"process_start_time_seconds {start}"]
-    return parse("\n".join(lines) + "\nother 1")
+    return parse("\n".join(lines) + "\nother 1\n")
 
 
 def test_engines_are_summed_and_a_reset_of_one_spoils_the_sum() -> None:
@@ -172,8 +172,8 @@ def test_a_series_in_one_scrape_only() -> None:
     assert delta(one, both, "d_total").reason == "absent-before"  # a new engine may have counted before
     assert delta(both, one, "d_total", engine="1").reason == "absent-after"
     assert delta(drafts(), one, "d_total").reason == "absent-before"
-    born = 'r_total{engine="0",reason="stop"} 3\nr_total{engine="0",reason="abort"} 2'
-    grown = delta(parse('r_total{engine="0",reason="stop"} 1'), parse(born), "r_total", reason="abort")
+    born = 'r_total{engine="0",reason="stop"} 3\nr_total{engine="0",reason="abort"} 2\n'
+    grown = delta(parse('r_total{engine="0",reason="stop"} 1\n'), parse(born), "r_total", reason="abort")
     assert grown.value == 2  # the same engine exposed the family: the child was not there yet
 
 

@@ -8,7 +8,9 @@ from typing import Any
 import pytest
 from engine_recorded import LOGS, text
 
-from runner.engine.log import MAX_LINE, LogEvidence, Repr, Speculative, read_log, read_value
+from runner.engine.log import LogEvidence, Speculative, read_log
+from runner.engine.log_line import MAX_LINE
+from runner.engine.printed import Repr, read_value
 
 NGRAM = Speculative(method="ngram", model=None, tokens=5)
 ASYNC_OFF = "Async scheduling not supported with ngram-based speculative decoding and will be disabled."

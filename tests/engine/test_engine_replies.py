@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import re
 from itertools import pairwise
 from typing import Any
 
@@ -13,6 +14,7 @@ from engine_recorded import (
     FIXTURES,
     RAW_STREAMS,
     SOCKET_STREAMS,
+    TIMED_STREAMS,
     chunk,
     read_json,
     served_model,
@@ -132,7 +134,7 @@ def test_every_recorded_stream(name: str) -> None:
 def test_every_recorded_socket_stream(name: str) -> None:
     bodies = {
         tuple(json.loads(line)["choices"][0]["token_ids"])
-        for line in text(name.replace("stream-c1", "bodies-c1-r1")).splitlines()
+        for line in text(re.sub(r"stream-(c\d+)", r"bodies-\1-r1", name)).splitlines()
     }
     for line in text(name).splitlines():
         chunks = unchunk(json.loads(line)["reads"])
@@ -149,6 +151,23 @@ def test_every_recorded_socket_stream(name: str) -> None:
         assert reply.first_token_ns == next(at for at, data in chunks if b'"content":"K"' in data)
         assert list(reply.event_ns) == sorted(reply.event_ns)
         assert chunks[0][0] < (reply.last_token_ns or 0) <= chunks[-1][0]
+
+
+@pytest.mark.parametrize("name", TIMED_STREAMS)
+def test_every_recorded_timed_stream_is_the_raw_one_with_stamps(name: str) -> None:
+    pieces = [json.loads(line) for line in text(name).splitlines()]
+    chunks = [(round(piece["t"] * 1e9), piece["data"].encode()) for piece in pieces]
+    assert all(len(data) == piece["bytes"] for (_, data), piece in zip(chunks, pieces, strict=True))
+    raw = name.replace(".jsonl", ".raw")
+    assert b"".join(data for _, data in chunks) == (FIXTURES / raw).read_bytes()
+    reply = read_stream(
+        200, SSE, chunks, ended=True, model=json.loads(text(name.replace(".jsonl", ".head.json")))["request"]["model"]
+    )
+    assert timeless(reply) == timeless(stream((FIXTURES / raw).read_bytes(), model=reply.model or ""))
+    assert reply.verdict == Verdict.OK
+    assert (reply.first_token_ns, reply.last_token_ns) == (reply.event_ns[0], reply.event_ns[-1])
+    # the role comes with the first token, usage and the marker after the last one
+    assert chunks[0][0] == reply.event_ns[0] and reply.event_ns[-1] <= chunks[-1][0]
 
 
 @pytest.mark.parametrize("name", RAW_STREAMS)

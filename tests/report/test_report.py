@@ -28,11 +28,12 @@ def report(record: Record, language: str = "en") -> str:
 
 
 def table(text: str, name: str, number: int = 0) -> list[list[str]]:
-    """The cells of a table by its id, header first."""
+    """The cells of a table by its id, header first; footnotes are put back where their marks are."""
     section = re.split(rf"^### .*\(`{name}`\).*$", text, flags=re.MULTILINE)[number + 1]
     lines = [line for line in section.split("\n### ")[0].splitlines() if line.startswith("|")]
     rows = [[part.strip() for part in re.split(r"(?<!\\)\|", line)[1:-1]] for line in lines]
-    return [rows[0], *rows[2:]]
+    notes = dict(re.findall(r"^- ([¹²³⁴⁵⁶⁷⁸⁹]) (.*)$", section.split("\n### ")[0], re.MULTILINE))
+    return [[f"– ({notes[cell[1]]})" if cell[1:] in notes else cell for cell in row] for row in [rows[0], *rows[2:]]]
 
 
 def test_every_table_of_the_order_is_registered_once() -> None:
@@ -193,10 +194,12 @@ def test_hostile_text_leaves_the_markdown_whole(tmp_path: Path, language: str) -
     tokens = parser.parse(text)
     inline = [child for token in tokens for child in token.children or []]
     kinds = {token.type for token in [*tokens, *inline]}
-    assert not kinds & {"html_block", "html_inline", "s_open", "em_open", "link_open", "image", "fence", "code_block"}
+    assert not kinds & {"html_block", "html_inline", "s_open", "em_open", "image", "fence", "code_block"}
+    # The only links are those of the contents.
+    assert all(str(one.attrs["href"]).startswith("#") for one in inline if one.type == "link_open")
     headings = [tokens[i + 1].content for i, token in enumerate(tokens) if token.type == "heading_open"]
     assert not [heading for heading in headings if heading.startswith("h ")]
-    assert text.count("\n## ") == 4
+    assert text.count("\n## ") == 5
     rows = [part for part in "".join("|" if t.type == "tr_open" else "." * (t.type in ("th_open", "td_open")) or
             "\n" * (t.type == "table_close") for t in tokens).splitlines() if part]  # fmt: skip
     for one in rows:

@@ -1,12 +1,12 @@
-"""The N-gram rule said as plainly as possible, independent of the engine, and a request replayed by it."""
+"""The N-gram rules said as plainly as possible, independent of the engine, and a request replayed by them."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 
 def brute_force(tokens: Sequence[int], low: int, high: int, k: int, limit: int) -> list[int]:
-    """The rule of the reference page, said as plainly as possible."""
+    """Model Runner V1: the earliest place, cut at the end of the sequence and at the model's length."""
     n = len(tokens)
     k = min(k, limit - n)
     if k <= 0:
@@ -21,16 +21,31 @@ def brute_force(tokens: Sequence[int], low: int, high: int, k: int, limit: int) 
     return []
 
 
-def replay(prompt: list[int], output: list[int], low: int, high: int, k: int) -> tuple[int, int, list[int]]:
+def brute_force_v2(tokens: Sequence[int], low: int, high: int, k: int) -> list[int]:
+    """Model Runner V2: the latest place, always k drafts, the last token where there is nothing to copy."""
+    n = len(tokens)
+    copied: list[int] = []
+    for m in range(low, high + 1):  # a longer match replaces a shorter one, a later place an earlier one
+        for start in range(n - m):
+            if list(tokens[start : start + m]) == list(tokens[n - m : n]):
+                copied = list(tokens[start + m : start + m + k])
+    while len(copied) < k:
+        copied.append(tokens[n - 1])
+    return copied
+
+
+def replay(
+    prompt: list[int], output: list[int], k: int, propose: Callable[[list[int]], list[int]]
+) -> tuple[int, int, list[int]]:
     """(drafts, draft tokens, accepted per position) of one greedy request, from its token ids alone.
 
-    Exact but for the tokens past the end, which the client does not see: none may be proposed there.
+    A draft past the end counts as rejected: what the model would have said there, the client does not see.
     """
     done = 1
     drafts = drafted = 0
     positions = [0] * k
     while done < len(output):
-        draft = brute_force(prompt + output[:done], low, high, k, 4096)
+        draft = propose(prompt + output[:done])
         accepted = 0
         while accepted < len(draft) and done + accepted < len(output) and draft[accepted] == output[done + accepted]:
             positions[accepted] += 1

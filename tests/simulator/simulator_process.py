@@ -18,7 +18,6 @@ import httpx
 
 import runner
 
-FIXTURES = Path(__file__).parent / "fixtures"
 SENTENCE = "Kubernetes에서 GPU를 사용하려면 RuntimeClass와 Device Plugin이 필요하다."
 REPEAT = f"다음 문장을 그대로 세 번 반복한 뒤, 각 반복이 동일한지 확인해줘: {SENTENCE}"
 ARTICLE_FLAGS = (

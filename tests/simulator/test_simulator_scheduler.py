@@ -1,235 +1,200 @@
-"""The pure scheduler: limits, budgets, prefix caching, preemption, distortions, independence of time."""
+"""The pure scheduler: slots, the token budget, chunks, ends, and everything at once."""
 
 from __future__ import annotations
 
 import random
-from dataclasses import dataclass, field
+from collections import Counter
 
 import pytest
+from scheduler_run import REPEATING, Fresh, K, Round, Run, limits
 
-from runner.simulator import chat_template
-from runner.simulator.continuation import Continuation
-from runner.simulator.kv_cache import BlockPool
-from runner.simulator.scheduler import Limits, Plan, Scheduler
 from runner.simulator.sequence import Sequence
 
-
-@dataclass
-class Run:
-    """A scheduler under test and a record of its steps."""
-
-    limits: Limits
-    blocks: int = 4000
-    caching: bool = True
-    plans: list[Plan] = field(default_factory=list)
-    accepted: list[tuple[int, int]] = field(default_factory=list)
-
-    def __post_init__(self) -> None:
-        self.pool = BlockPool(self.blocks, 16, prefix_caching=self.caching)
-        self.scheduler = Scheduler(self.limits, self.pool)
-
-    def add(self, text: str = "Hello", max_tokens: int = 40, **fields: object) -> Sequence:
-        prompt = chat_template.render([("user", text)])
-        sequence = Sequence(prompt, Continuation(prompt, text), max_tokens, 0.0, **fields)  # type: ignore[arg-type]
-        self.scheduler.add(sequence)
-        return sequence
-
-    def step(self, start: float = 0.0, end: float = 0.0) -> Plan:
-        plan = self.scheduler.schedule(start)
-        limits = self.limits
-        assert len(self.scheduler.running) <= limits.max_num_seqs
-        assert plan.total_tokens == sum(plan.tokens.values()) <= limits.max_num_scheduled_tokens
-        assert 0 <= self.pool.free < self.blocks
-        self.plans.append(plan)
-        self.accepted += self.scheduler.complete(plan, end).accepted
-        return plan
-
-    def finish(self, most: int = 5000) -> None:
-        while self.scheduler.has_work:
-            self.step()
-            assert len(self.plans) < most
-        assert self.pool.usage == 0
+# -- slots and budget ------------------------------------------------------------------------------------------------
 
 
-def limits(**changed: int | bool) -> Limits:
-    return Limits(**{"max_num_seqs": 4, "max_num_scheduled_tokens": 64, "max_model_len": 512, **changed})  # type: ignore[arg-type]
-
-
-@pytest.mark.parametrize("drafts", [0, 5])
-def test_invariants_and_output_under_random_load(drafts: int) -> None:
-    chance = random.Random(drafts)
-    run = Run(limits(drafts=drafts))
-    sequences: list[Sequence] = []
-    for index in range(40):
-        text = chance.choice(("Hello", f"repeat 3 times: a b c d e f g h {index % 3}", f"tell me {index}" * 9))
-        sequences.append(run.add(text, chance.randrange(1, 60)))
-        for _ in range(chance.randrange(4)):
-            run.step()
-    run.finish()
-    for sequence in sequences:
-        assert sequence.finished in ("stop", "length")
-        assert sequence.output_length <= sequence.max_tokens
-        if sequence.finished == "length":
-            assert sequence.output_length == sequence.max_tokens
-
-
-def test_drafting_does_not_change_the_text() -> None:
-    outputs = []
-    for drafts in (0, 5):
-        run = Run(limits(drafts=drafts))
-        sequences = [
-            run.add(text, 80)
-            for text in ("repeat 4 times: a b c d e f g h", "Hello", "세 번 반복: 가나 다라 마바 사아")
-        ]
-        run.finish()
-        outputs.append([sequence.output for sequence in sequences])
-    assert outputs[0] == outputs[1]
-    assert len(outputs[0][0]) > 30
-
-
-def test_slots_are_used_and_the_rest_waits() -> None:
+def test_slots_bound_the_running_and_the_rest_waits() -> None:
     run = Run(limits(max_num_scheduled_tokens=2048))
-    for index in range(7):
-        run.add(f"prompt {index}", 5)
+    for _ in range(7):
+        run.add(max_tokens=5)
     run.step()
     assert (len(run.scheduler.running), len(run.scheduler.waiting)) == (4, 3)
+    assert (run.steps[-1].running, run.steps[-1].waiting) == (4, 3)
 
 
-def test_running_requests_come_before_waiting_ones() -> None:
-    run = Run(limits(drafts=5, max_num_scheduled_tokens=32))
-    first = run.add("repeat 9 times: a b c d e f g h", 200)
-    while not first.drafts:
-        run.step()
-    late = run.add("Hello " * 40)
-    carried = 1 + len(first.drafts)
+def test_a_waiting_request_takes_the_slot_in_the_step_after_it_became_free() -> None:
+    run = Run(limits(max_num_seqs=1))
+    run.add(max_tokens=2)
+    late = run.add(max_tokens=1)
+    assert [late in run.step().sequences for _ in range(3)] == [False, False, True]
+
+
+def test_running_requests_come_first_with_their_drafts_then_prompts_in_chunks() -> None:
+    run = Run(limits(method="ngram", max_num_scheduled_tokens=32))
+    first = run.add(max_tokens=200, model=Round(REPEATING))
+    run.until(lambda: len(first.drafts) == K)
+    late = run.add(60)
     plan = run.step()
     assert plan.sequences == [first, late]
-    assert plan.tokens[id(first)] == carried
-    assert plan.tokens[id(late)] == 32 - carried  # a chunk: the rest of the budget
-    assert late.output_length == 0
-
-
-def test_drafts_are_cut_when_the_budget_ends() -> None:
-    run = Run(limits(drafts=5, max_num_scheduled_tokens=100))
-    sequence = run.add("repeat 9 times: a b c d e f g h", 200)
-    while len(sequence.drafts) < 5:
-        run.step()
-    object.__setattr__(run.limits, "max_num_scheduled_tokens", 3)
+    assert (plan.tokens[id(first)], plan.tokens[id(late)]) == (1 + K, 32 - 1 - K)
+    assert late.output == []
+    assert late.drafts == []  # a request that sampled nothing is not searched
     plan = run.step()
-    assert plan.total_tokens == 3
-    assert run.accepted[-1][0] == 2
+    assert plan.tokens[id(late)] == 32 - 1 - K
+    plan = run.step()
+    assert plan.tokens[id(late)] == 60 - 2 * 26
+    assert late.output_length == 1
 
 
-def test_prefix_cache_hits_are_full_blocks_and_leave_one_token() -> None:
-    run = Run(limits())
-    run.add("Hello", 1)
+def test_decodes_take_up_to_seqs_times_one_plus_k() -> None:
+    run = Run(limits(method="ngram", max_num_scheduled_tokens=4 * (1 + K)))
+    sequences = [run.add(5, 200, Round(REPEATING)) for _ in range(4)]
+    run.until(lambda: all(len(sequence.drafts) == K for sequence in sequences))
+    assert run.step().total_tokens == 4 * (1 + K)
+
+
+def test_drafts_are_cut_and_lost_when_the_budget_is_short() -> None:
+    run = Run(limits(method="ngram", max_num_scheduled_tokens=8))
+    first, second = (run.add(4, 200, Round(REPEATING)) for _ in range(2))
+    run.until(lambda: len(first.drafts) == len(second.drafts) == K)
+    plan = run.step()
+    assert plan.tokens == {id(first): 1 + K, id(second): 2}
+    assert run.results[-1].accepted == [(K, K), (1, 1)]  # the cut ones are not counted
+    assert len(plan.drafts[id(second)]) == 1
+    third = run.add(4)
+    object.__setattr__(run.limits, "max_num_scheduled_tokens", 6)
+    plan = run.step()
+    assert plan.sequences == [first]  # nothing is left for the second, which keeps what it has, nor for the third
+    assert len(second.drafts) == K
+    assert third in run.scheduler.waiting
+
+
+def test_a_step_never_reaches_past_the_models_length() -> None:
+    run = Run(limits(version="0.33.0", method="ngram", max_model_len=64))
+    sequence = run.add(20, 200, Round(REPEATING))
     run.finish()
-    again = run.add("Hello", 1)
-    run.finish()
-    length = again.prompt_length
-    assert again.cached == (length - 1) // 16 * 16 > 0
-    other = run.add("Hello", 1)
-    other.holding.salt = 7
-    run.finish()
-    assert other.cached == 0
-    without = Run(limits(), caching=False)
-    without.add("Hello", 1)
-    without.finish()
-    assert without.add("Hello", 1) and without.step().total_tokens == length
+    assert (len(sequence.tokens), sequence.finished) == (64, "length")
+    assert sum(drafted < K for drafted, _ in run.accepted) >= 1  # cut by the length alone
 
 
-def test_preemption_when_blocks_run_out() -> None:
-    run = Run(limits(max_num_scheduled_tokens=256, max_num_seqs=3), blocks=14, caching=False)
-    sequences = [run.add(f"number {index}", 90, ignore_eos=True) for index in range(3)]
-    run.finish()
-    assert sum(plan.preempted for plan in run.plans) > 0
-    assert [sequence.output_length for sequence in sequences] == [90, 90, 90]
-    assert sequences[0].preemptions == 0  # the latest comers give way
+def test_long_prefill_token_threshold_bounds_every_chunk() -> None:
+    run = Run(limits(long_prefill_token_threshold=10))
+    sequence = run.add(35, 3)
+    tokens = [run.step().tokens[id(sequence)] for _ in range(6)]
+    assert tokens == [10, 10, 10, 5, 1, 1]
 
 
-def phantom(padding: str, *, others: bool) -> tuple[Run, int]:
-    run = Run(limits(drafts=5, max_num_scheduled_tokens=256))
-    text = "Hello" + padding
-    run.add(text, 1)
-    run.finish()
-    if others:
-        run.add("Something else entirely", 60)
-        run.step()
-    run.accepted.clear()
-    run.add(text, 1)
-    return run, run.step().total_tokens
-
-
-def test_phantom_drafts_need_one_uncached_token_and_running_decodes() -> None:
-    lengths = {len(chat_template.render([("user", "Hello" + "!" * count)])) % 16: count for count in range(16)}
-    run, tokens = phantom("!" * lengths[1], others=True)
-    assert run.accepted == [(5, 0)]
-    assert tokens == 1 + 6
-    run, tokens = phantom("!" * lengths[1], others=False)
-    assert (run.accepted, tokens) == ([], 1)
-    run, tokens = phantom("!" * lengths[2], others=True)
-    assert (run.accepted, tokens) == ([], 1 + 2)
-
-
-def test_length_cliff_zeroes_the_drafts_of_everyone() -> None:
-    run = Run(limits(drafts=5, max_model_len=120, max_num_scheduled_tokens=256))
-    near = run.add("Hello", 200, ignore_eos=True)
-    other = run.add("repeat 9 times: a b", 200, ignore_eos=True)
-    while len(near.tokens) < 117:
-        run.step()
-    assert near.drafts == [0] * 5
-    if other.finished is None:
-        assert other.drafts == [0] * 5
-    run.finish()
-    assert len(near.tokens) == 120
-    assert near.finished == "length"
-
-
-def test_ngram_gpu_pads_every_decode_step() -> None:
-    run = Run(limits(drafts=5, pad_drafts=True))
-    sequence = run.add("Hello", 20)
-    run.finish()
-    assert run.accepted == [(5, 0)] * (sequence.output_length - 1)
+def test_without_chunked_prefill_a_prompt_waits_for_a_budget_that_holds_it_whole() -> None:
+    run = Run(limits(chunked_prefill=False, max_num_scheduled_tokens=40))
+    run.add(30)
+    late = run.add(35)
+    small = run.add(3)
+    assert run.step().total_tokens == 30
+    plan = run.step()
+    assert plan.tokens[id(late)] == 35
+    assert small.output_length == 1  # in its turn, beside the others
 
 
 def test_schedule_does_not_depend_on_time() -> None:
     seen = []
     for scale in (0.0, 1.0, 1000.0):
         chance = random.Random(4)
-        run = Run(limits(drafts=5))
+        run = Run(limits(method="ngram"), blocks=34)
         now = 0.0
         shape = []
-        for index in range(120):
-            if index < 60 and chance.random() < 0.4:
-                run.add(f"repeat 3 times: a b c d e f {index}", chance.randrange(1, 50))
+        for index in range(160):
+            if index < 80 and chance.random() < 0.4:
+                run.add(chance.randrange(80, 140), chance.randrange(1, 90), Round(REPEATING))
             plan = run.step(now, now + scale)
             now += scale
             shape.append([plan.tokens[id(sequence)] for sequence in plan.sequences])
-        seen.append((shape, run.accepted))
+        seen.append((shape, run.accepted, run.total("preempted")))
     assert seen[0] == seen[1] == seen[2]
+    assert seen[0][2] > 0
 
 
-def test_abort_frees_everything() -> None:
+# -- finishing -------------------------------------------------------------------------------------------------------
+
+
+def test_end_and_stop_tokens_and_their_masks() -> None:
+    words = [5, 6, 7, 99, 8, 9]
+    ended = {"model": Round(words), "end": 99, "ignore_eos": False}
     run = Run(limits())
-    running, waiting = run.add("a"), [run.add(f"b{index}") for index in range(6)][-1]
+    plain = run.add(**ended)
+    ignoring = run.add(max_tokens=8, **{**ended, "ignore_eos": True})
+    masked = run.add(min_tokens=5, **ended)
+    stopped = run.add(stop_token_ids=frozenset({7}), **ended)
+    run.finish()
+    assert (plain.output, plain.finished) == ([5, 6, 7, 99], "stop")
+    assert (ignoring.output, ignoring.finished) == ([5, 6, 7, 99, 8, 9, 5, 6], "length")
+    assert (masked.output, masked.finished) == ([5, 6, 7, 8, 9, 99], "stop")  # masked for five tokens, then due
+    assert (stopped.output, stopped.finished, stopped.stop_reason) == ([5, 6, 7], "stop", 7)
+    reasons = Counter(request.reason for step in run.steps for request in step.finished)
+    assert reasons == {"stop": 3, "length": 1}
+
+
+def test_abort_in_any_state_frees_everything_and_counts_nothing() -> None:
+    run = Run(limits())
+    running, waiting = run.add(), [run.add() for _ in range(6)][-1]
     plan = run.scheduler.schedule(0)
     run.scheduler.abort(running)
     run.scheduler.abort(waiting)
     result = run.scheduler.complete(plan, 0)
     assert running not in [output.sequence for output in result.outputs]
     run.finish()
+    assert sum(len(step.finished) for step in run.steps) == 5
+    assert running.finished == waiting.finished == "abort"
 
 
-def test_min_tokens_and_stop_tokens() -> None:
-    run = Run(limits())
-    long = run.add("repeat 1 times: a", 200, min_tokens=120)
-    plain = run.add("repeat 1 times: a b", 200)
-    run.finish()
-    assert long.finished == "stop"
-    assert long.output_length == 121  # masked for 120 tokens, then due
-    assert plain.output_length < 40
-    third = plain.output[2]
-    stopped = run.add("repeat 1 times: a b", 200, stop_token_ids=frozenset({third}))
-    run.finish()
-    assert stopped.output == plain.output[:3]
-    assert stopped.stop_reason == third
+# -- everything at once ----------------------------------------------------------------------------------------------
+
+
+def check_blocks(run: Run) -> None:
+    """Free and held blocks are all there are, and a block has two holders only where their tokens are equal."""
+    live = [*run.scheduler.running, *run.scheduler.waiting]
+    held: dict[int, tuple[int, ...]] = {}
+    for sequence in live:
+        blocks = sequence.holding.blocks
+        assert len(set(blocks)) == len(blocks)
+        assert 0 not in blocks
+        for place, block in enumerate(blocks):
+            content = tuple(sequence.tokens[: (place + 1) * 16])
+            assert held.setdefault(block, content) == content, "shared, but not a prefix of both"
+    assert run.pool.free + len(held) == run.blocks - 1
+    assert run.pool.usage == len(held) / (run.blocks - 1)
+    assert all(not sequence.holding.blocks for sequence in run.scheduler.waiting)
+
+
+@pytest.mark.parametrize("method", [None, "ngram", "ngram_gpu"])
+@pytest.mark.parametrize("version", ["0.26.0", "0.33.0"])
+@pytest.mark.parametrize("caching", [True, False])
+def test_blocks_never_leak_under_random_arrivals_aborts_and_preemptions(
+    version: str, method: str | None, caching: bool
+) -> None:
+    chance = random.Random(f"{version} {method} {caching}")
+    aborted = finished = preempted = 0
+    for _ in range(12):
+        # 160 tokens fit in ten blocks: one request always does, four rarely.
+        run = Run(limits(version, method, max_model_len=160), blocks=1 + chance.randrange(10, 26), caching=caching)
+        live: list[Sequence] = []
+        while len(run.plans) < 120:
+            if chance.random() < 0.3:
+                model = chance.choice((Round(REPEATING), Round([1, 2, 3, 1, 2, 4]), Fresh()))
+                live.append(run.add(chance.randrange(1, 100), chance.randrange(1, 60), model, key=chance.randrange(3)))
+            if live and chance.random() < 0.06:
+                victim = live.pop(chance.randrange(len(live)))
+                aborted += victim.finished is None
+                run.scheduler.abort(victim)
+            run.step()
+            check_blocks(run)
+        run.finish()
+        check_blocks(run)
+        preempted += run.total("preempted")
+        for sequence in live:
+            finished += 1
+            assert sequence.finished == "length"
+            most = min(sequence.max_tokens, 160 - sequence.prompt_length)
+            assert sequence.output == [sequence.continuation[place] for place in range(most)]
+    assert aborted > 10
+    assert preempted > 10
+    assert finished > 100

@@ -1,72 +1,52 @@
-"""HTTP shapes against recordings of vLLM 0.26.0: replies, chunks, errors, models, and a client's options."""
+"""What replies, chunks, errors and models say, and a client's options; their shapes are tests/fidelity's."""
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Callable
 from typing import Any
 
 import httpx
 import pytest
-from simulator_process import FIXTURES, REPEAT, SENTENCE, EngineProcess
-
-
-def shape(value: Any) -> Any:
-    """Keys in order and types; lists by their first element."""
-    if isinstance(value, dict):
-        return [(key, shape(item)) for key, item in value.items()]
-    if isinstance(value, list):
-        return [shape(item) for item in value[:1]]
-    return type(value).__name__
-
-
-def recorded(name: str) -> Any:
-    return json.loads((FIXTURES / name).read_text("utf-8"))
-
-
-def recorded_events(name: str) -> list[dict[str, Any]]:
-    lines = (FIXTURES / name).read_text("utf-8").splitlines()
-    return [json.loads(line[6:]) for line in lines if line.startswith("data: {")]
+from simulator_process import REPEAT, SENTENCE, EngineProcess
 
 
 def test_plain_reply(off: EngineProcess) -> None:
-    mine = off.chat(max_tokens=5, model="m")
-    theirs = recorded("chat.json")
-    assert shape({**mine.json(), "usage": None}) == shape({**theirs["body"], "usage": None})
-    assert list(mine.json()["usage"]) == list(theirs["body"]["usage"])
-    names = {name.lower() for name in theirs["headers"]} - {"connection"}
-    assert names <= set(mine.headers)
-    assert mine.headers["content-type"] == theirs["headers"]["content-type"]
-    assert mine.json()["choices"][0]["finish_reason"] == "length"
-    assert mine.json()["usage"]["completion_tokens"] == 5
+    mine = off.chat(max_tokens=5, model="m").json()
+    assert mine["choices"][0]["finish_reason"] == "length"
+    assert mine["usage"]["completion_tokens"] == 5
 
 
 def test_plain_reply_with_token_ids(on: EngineProcess) -> None:
     mine = on.chat(return_token_ids=True).json()
-    assert shape(mine) == shape(recorded("body-with-ids.json"))
     assert len(mine["prompt_token_ids"]) == mine["usage"]["prompt_tokens"]
     assert len(mine["choices"][0]["token_ids"]) == mine["usage"]["completion_tokens"]
     assert mine["choices"][0]["message"]["content"].startswith((SENTENCE + "\n") * 3)
     assert mine["choices"][0]["finish_reason"] == "stop"
 
 
-@pytest.mark.parametrize(("name", "ids"), [("chat-stream.txt", False), ("stream-with-ids.txt", True)])
-def test_stream(on: EngineProcess, name: str, ids: bool) -> None:
-    theirs = recorded_events(name)
-    mine = on.chunks(return_token_ids=ids, stream_options={"include_usage": True})
-    for place in (0, 1, -2, -1):
-        assert shape(mine[place]) == shape(theirs[place]), place
-    assert {chunk["id"] for chunk in mine} == {mine[0]["id"]}
+def test_a_stream_and_a_plain_reply_say_the_same(on: EngineProcess) -> None:
+    mine = on.chunks(return_token_ids=True, stream_options={"include_usage": True})
     plain = on.chat(return_token_ids=True).json()
+    assert {chunk["id"] for chunk in mine} == {mine[0]["id"]}
     assert "".join(c["choices"][0]["delta"]["content"] for c in mine[:-1]) == plain["choices"][0]["message"]["content"]
     assert mine[-1]["usage"]["completion_tokens"] == plain["usage"]["completion_tokens"]
-    if ids:
-        steps = [chunk["choices"][0]["token_ids"] for chunk in mine[1:-1]]
-        assert [token for step in steps for token in step] == plain["choices"][0]["token_ids"]
-        assert max(map(len, steps)) == 6  # all of a step's tokens in one chunk
-        assert len(steps[0]) == 1
-        assert mine[0]["prompt_token_ids"] == plain["prompt_token_ids"]
+    steps = [chunk["choices"][0]["token_ids"] for chunk in mine[1:-1]]
+    assert [token for step in steps for token in step] == plain["choices"][0]["token_ids"]
+    assert max(map(len, steps)) == 6  # all of a step's tokens in one chunk
+    assert len(steps[0]) == 1
+    assert mine[0]["prompt_token_ids"] == plain["prompt_token_ids"]
+
+
+def test_nothing_but_the_head_comes_before_the_first_token(start: Callable[..., EngineProcess]) -> None:
+    engine = start(faults=[{"kind": "stall"}]).ready()
+    body = {"messages": [{"role": "user", "content": REPEAT}], "stream": True}
+    with (
+        engine.http.stream("POST", "/v1/chat/completions", json=body, timeout=0.3) as response,
+        pytest.raises(httpx.ReadTimeout),
+    ):
+        next(response.iter_raw())
+    assert response.status_code == 200
 
 
 def test_stream_usage_options(off: EngineProcess) -> None:
@@ -96,37 +76,11 @@ def test_cached_tokens_are_told_when_asked_for(off: EngineProcess) -> None:
 
 def test_models_version_health(on: EngineProcess) -> None:
     mine = on.http.get("/v1/models").json()
-    assert shape(mine) == shape(recorded("models.json"))
     assert (mine["data"][0]["id"], mine["data"][0]["root"]) == ("m", "some/model")
     assert on.http.get("/version").json() == {"version": "0.26.0"}
     for response in (on.http.get("/health"), on.http.get("/ping"), on.http.post("/ping")):
         assert (response.status_code, response.content) == (200, b"")
     assert on.http.get("/load").json() == {"server_load": 0}
-
-
-@pytest.mark.parametrize("name", list(recorded("errors.json")))
-def test_recorded_errors(off: EngineProcess, name: str) -> None:
-    case = recorded("errors.json")[name]
-    body = {**case["request"], "model": "nope" if name == "unknown_model" else "m"}
-    response = off.http.post("/v1/chat/completions", json=body)
-    assert response.status_code == case["status"]
-    theirs = json.loads(json.dumps(case["body"]).replace("'model': 'qwen2.5-3b'", "'model': 'm'"))
-    assert response.json() == theirs
-
-
-def test_recorded_errors_of_the_cpu_build(off: EngineProcess) -> None:
-    cases = recorded("invalid.json")
-    sent: dict[str, dict[str, Any]] = {
-        "negative-max-tokens": {"json": {"messages": [{"role": "user", "content": "x"}], "max_tokens": -1}},
-        "temperature": {"json": {"messages": [{"role": "user", "content": "x"}], "temperature": -3.0}},
-        "no-messages": {"json": {"model": "m"}},
-        "not-json": {"content": b"{nope", "headers": {"content-type": "application/json"}},
-    }
-    for name, request in sent.items():
-        response = off.http.post("/v1/chat/completions", **request)
-        assert (response.status_code, response.json()) == (cases[name]["status"], cases[name]["body"]), name
-    missing = off.http.get("/v1/nope")
-    assert (missing.status_code, missing.text) == (404, cases["no-route"]["body"])
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,7 @@
 
 from runner.analysis.cell import Cell, cells
 from runner.report.table import Source, Table, table
-from runner.report.tables.rounds import incomplete_notes
+from runner.report.tables.rounds import incomplete_notes, one_round_notes
 
 
 @table("derived")
@@ -24,7 +24,10 @@ def derived(source: Source) -> list[Table]:
                     [words("throughput"), *(numbers.rate(cell.throughput) for cell in own)],
                     [words("mean-latency"), *(numbers.seconds(cell.mean_latency) for cell in own)],
                 ],
-                notes=[note for cell in own for note in incomplete_notes(source, cell)],
+                notes=[
+                    *(note for cell in own for note in incomplete_notes(source, cell)),
+                    *one_round_notes(source, own),
+                ],
                 subject=source.label(arm.id) if len(arms) > 1 else "",
             )
         )

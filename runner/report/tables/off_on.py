@@ -2,7 +2,7 @@
 
 from runner.analysis.cell import cells
 from runner.report.table import Source, Table, table
-from runner.report.tables.rounds import cell_name, incomplete_notes
+from runner.report.tables.rounds import cell_name, incomplete_notes, one_round_notes
 
 
 @table("off-on")
@@ -24,5 +24,6 @@ def off_on(source: Source) -> list[Table]:
             notes += incomplete_notes(source, cell)
     if not rows:
         return []
+    notes += one_round_notes(source, list(cells(source.record)))
     columns = [words("condition"), words("wall"), words("throughput"), words("mean-latency")]
     return [Table("off-on", columns, rows, notes=notes)]

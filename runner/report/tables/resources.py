@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from runner.analysis.cell import Cell, cells
-from runner.analysis.gauges import Spread, gauge, waiting_reasons
+from runner.analysis.gauges import Spread, gauge, observed, waiting_reasons
 from runner.analysis.value import Absent
 from runner.record.events import Sampled
 from runner.report.markdown import escape
@@ -67,10 +67,7 @@ def _reasons(source: Source, cell: Cell) -> str:
 
 
 def _gauge(source: Source, cell: Cell, read: Callable[[Sampled], float | None]) -> str:
-    found = gauge(cell.rounds, read)
-    if isinstance(found, Spread):
-        return source.numbers.spread(found.median, found.low, found.high)
-    return source.numbers.absent(found)
+    return _shown(source, cell, read, lambda one: source.numbers.spread(one.median, one.low, one.high))
 
 
 def _gpu(
@@ -81,5 +78,15 @@ def _gpu(
 ) -> str:
     if not any(read(sample) is not None for round_ in cell.rounds for sample in round_.samples):
         return source.numbers.absent(Absent("gpu-not-sampled"))
+    return _shown(source, cell, read, lambda one: write(one.low, one.high))
+
+
+def _shown(source: Source, cell: Cell, read: Callable[[Sampled], float | None], write: Callable[[Spread], str]) -> str:
+    """A gauge; with too few samples what there is, and that they are too few."""
     found = gauge(cell.rounds, read)
-    return write(found.low, found.high) if isinstance(found, Spread) else source.numbers.absent(found)
+    if isinstance(found, Spread):
+        return write(found)
+    few = observed(cell.rounds, read) if found.reason == "too-few-samples" else None
+    if few is None:
+        return source.numbers.absent(found)
+    return f"{write(few)}, {source.words(found.reason, **found.figures)}"

@@ -1,6 +1,7 @@
 """`rounds`: every round (article, 7-3)."""
 
 from collections import Counter
+from collections.abc import Sequence
 
 from runner.analysis.cell import Cell, cells
 from runner.analysis.latency import mean_latency
@@ -50,6 +51,13 @@ def incomplete_notes(source: Source, cell: Cell) -> list[str]:
         return [source.words("note-tolerated", cell=name, failed=len(cell.failed))] if cell.failed else []
     detail = source.words(cell.incomplete.reason, **cell.incomplete.figures)
     return [source.words("note-failed", cell=name, detail=detail)]
+
+
+def one_round_notes(source: Source, own: Sequence[Cell]) -> list[str]:
+    """Which cells above concurrency 1 rest on one round. (At 1 the requests themselves are the samples.)"""
+    single = [cell for cell in own if cell.concurrency > 1 and len(cell.rounds) == 1]
+    names = ", ".join(f"{source.label(cell.arm.id)} C={cell.concurrency}" for cell in single)
+    return [source.words("note-one-round", cells=names)] if single else []
 
 
 def _failures(source: Source, failed: list[RequestDone]) -> str:

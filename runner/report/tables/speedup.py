@@ -3,7 +3,7 @@
 from runner.analysis.cell import concurrencies
 from runner.analysis.comparison import comparison
 from runner.report.table import Source, Table, table
-from runner.report.tables.summary import doubt, separation
+from runner.report.tables.summary import doubt, separated
 
 
 @table("speedup")
@@ -21,7 +21,7 @@ def speedup(source: Source) -> list[Table]:
             pair = comparison(source.record, arm.id, level)
             row = [str(level) + doubt(pair), *([source.label(arm.id)] if several else [])]
             row += [numbers.ratio(pair.throughput_ratio), numbers.ratio(pair.latency_ratio)]
-            rows.append([*row, separation(source, pair)])
+            rows.append([*row, separated(source, pair)])
     if not rows:
         return []
     columns = [words("concurrency"), *([words("condition")] if several else [])]

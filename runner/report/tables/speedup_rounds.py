@@ -1,10 +1,8 @@
 """`speedup-rounds`: the ratio round by round, and whether it changes (article, 8-3 and 9-3)."""
 
-import itertools
-
 from runner.analysis.cell import concurrencies
 from runner.analysis.comparison import comparison
-from runner.analysis.trend import round_ratios, step
+from runner.analysis.trend import round_ratios, steps
 from runner.analysis.value import Absent
 from runner.plan.model import Arm
 from runner.report.table import Source, Table, table
@@ -35,11 +33,9 @@ def _table(source: Source, arm: Arm, *, several: bool) -> Table:
         for level, values in found.items()
     ]
     notes = []
-    for (low, earlier), (high, later) in itertools.pairwise(found.items()):
-        how = step(earlier, later)
+    for (low, high), how in steps(source.record, arm.id, found).items():
         if isinstance(how, Absent):
-            why = words(how.reason, **how.figures)
-            notes.append(words("note-step-unknown", low=low, high=high, why=why))
+            notes.append(words("note-step-unknown", low=low, high=high, why=words(how.reason, **how.figures)))
         else:
             notes.append(words(f"note-step-{how}", low=low, high=high))
     columns = [words("concurrency"), *(words("round-number", n=n) for n in range(1, width + 1))]

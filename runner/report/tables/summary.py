@@ -5,6 +5,7 @@ from math import comb
 from runner.analysis.cell import cells, concurrencies
 from runner.analysis.comparison import Comparison, comparison
 from runner.analysis.confounding import confounders
+from runner.analysis.separation import separation
 from runner.analysis.value import Absent
 from runner.plan.model import Arm
 from runner.report.markdown import code
@@ -29,7 +30,7 @@ def summary(source: Source) -> list[Table]:
         for arm in others:
             pair = comparison(source.record, arm.id, level)
             named = [source.label(arm.id)] if several else []
-            rows.append([str(level) + doubt(pair), *named, numbers.ratio(pair.speedup), separation(source, pair)])
+            rows.append([str(level) + doubt(pair), *named, numbers.ratio(pair.speedup), separated(source, pair)])
     columns = [words("concurrency"), *([words("condition")] if several else []), words("speedup"), words("separation")]
     notes = [words("note-summary")]
     notes += [note for cell in cells(source.record) if cell.rounds for note in incomplete_notes(source, cell)]
@@ -49,19 +50,18 @@ def doubt(pair: Comparison) -> str:
     return " ※" * any(one.contaminated for one in sides) + " ‡" * any(one.failed for one in sides)
 
 
-def separation(source: Source, pair: Comparison) -> str:
-    """Whether the two ranges of throughput overlap, in a word."""
-    lowest, mean = pair.lowest_ratio("throughput"), pair.speedup
+def separated(source: Source, pair: Comparison) -> str:
+    """Whether the two ranges of throughput overlap, in a word; and which concurrency does not confirm it."""
+    mean = pair.speedup
     if isinstance(mean, Absent):
         return source.numbers.absent(mean)
-    if isinstance(lowest, Absent):
-        return source.words("one-round-short")
-    if lowest > 1:
-        return source.words("separated")
-    highest = pair.highest_ratio("throughput")
-    if not isinstance(highest, Absent) and highest < 1:
-        return source.words("slower-separated")
-    return source.words("not-separated")
+    found = separation(source.record, pair.other.arm.id, pair.base.concurrency)
+    if isinstance(found, Absent):
+        return source.words("one-round-short" if found.reason == "one-round" else found.reason, **found.figures)
+    if found.unconfirmed:
+        levels = ", ".join(f"C={level}" for level in found.unconfirmed)
+        return source.words("not-confirmed", levels=levels)
+    return source.words({"faster": "separated", "slower": "slower-separated"}.get(found.verdict, "not-separated"))
 
 
 def differing(base: Arm, arm: Arm) -> list[str]:

@@ -134,6 +134,10 @@ FINDINGS: Final[Mapping[str, tuple[str, str]]] = {
         "no request uses a disabled option ({options})",
     ),
     "no-output": ("비교할 출력이 없다 (prompt {prompt})", "no output to compare (prompt {prompt})"),
+    "outputs-partly-kept": (
+        "{n}건 중 {kept}건의 출력만 기록에 있고, 모두 기준 출력과 같다",
+        "only {kept} of {n} texts are in the record; all of them equal the baseline's output",
+    ),
     "outputs-equal": ("{n}건 모두 기준 출력과 같다", "all {n} equal the baseline's output"),
     "outputs-differ": (
         "{n}건 중 {different}건이 다르다 (허용 {allowed}). 첫 차이는 문자 {character}, 토큰 {token}: "
@@ -170,6 +174,10 @@ FINDINGS: Final[Mapping[str, tuple[str, str]]] = {
     "speedup-not-separated": (
         "{metric} 배속 {ratio:.3f}이지만 가장 나쁜 쌍은 {lowest:.3f}: 하한 {min:g}과 분리되지 않는다",
         "{metric} ratio {ratio:.3f}, but the worst pair shows {lowest:.3f}: not separated from {min:g}",
+    ),
+    "speedup-not-confirmed": (
+        "{metric} 배속 {ratio:.3f}이지만, 같은 배치가 도는 {levels}가 확인하지 않는다 (하한 {min:g})",
+        "{metric} ratio {ratio:.3f}, but {levels}, where the same batch runs, does not confirm it (bound {min:g})",
     ),
     "speedup-above": (
         "{metric} 배속 {ratio:.3f}, 가장 나쁜 쌍도 {lowest:.3f} (하한 {min:g})",

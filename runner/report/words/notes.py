@@ -11,9 +11,11 @@ NOTES: Final[Mapping[str, tuple[str, str]]] = {
     ),
     "note-summary": (
         "배속은 처리량의 비이고, 동시성 1에서는 평균 지연의 비다. "
-        "회차 범위는 가장 나쁜 쌍의 비가 1을 넘으면 분리됨이다.",
-        "The speed-up is the ratio of throughputs, at concurrency 1 of mean latencies. "
-        "Ranges are separated when the worst pair's ratio is above 1.",
+        "회차 범위는 가장 나쁜 쌍의 비가 1을 넘고, 같은 배치가 도는 다른 동시성(max-num-seqs 이상)에서도 그러면 "
+        "분리됨이다.",
+        "The speed-up is the ratio of throughputs, at concurrency 1 of mean latencies. Ranges are separated when the "
+        "worst pair's ratio is above 1, here and at every other concurrency that runs the same batch (max-num-seqs or "
+        "more).",
     ),
     "note-differs": (
         "{label}이 기준과 다른 점: {names}.",
@@ -106,10 +108,22 @@ NOTES: Final[Mapping[str, tuple[str, str]]] = {
         "C={low} → C={high}: 회차의 폭이 겹친다. 차이 없이 같은 자리로 읽는다.",
         "C={low} → C={high}: the rounds' ranges overlap; read as the same.",
     ),
+    "note-step-within-noise": (
+        "C={low} → C={high}: 폭은 겹치지 않지만, 같은 배치가 도는 동시성끼리 벌어진 만큼을 넘지 않는다.",
+        "C={low} → C={high}: the ranges are apart, by no more than those of concurrencies that run the same batch.",
+    ),
+    "note-step-same-batch": (
+        "C={low} → C={high}: 같은 배치가 도는데도 폭이 겹치지 않는다. 배속의 변화가 아니라 host의 흔들림이다.",
+        "C={low} → C={high}: the ranges are apart although the same batch runs: the host's noise, no effect.",
+    ),
     "note-step-unknown": ("C={low} → C={high}: {why}.", "C={low} → C={high}: {why}."),
     "note-operating-point": (
         "운영 지점은 동시성 {level}이다. {label} 기준 {rate}.",
         "The operating point is concurrency {level}: {rate} with {label}.",
+    ),
+    "note-one-round": (
+        "{cells}: 한 회차의 값이라 흔들림을 알 수 없다.",
+        "{cells}: the figure of one round, whose spread is not known.",
     ),
     "note-quote": ("{label} {feature}: {quote}", "{label} {feature}: {quote}"),
     "note-drafts-window": (
@@ -136,6 +150,11 @@ NOTES: Final[Mapping[str, tuple[str, str]]] = {
     "gap-confounded": (
         "{label}의 배속에서 {features}의 몫: 이를 나눌 대조 조건이 없다",
         "the share of {features} in the speed-up of {label}: there is no control condition that tells",
+    ),
+    "gap-controlled": (
+        "{label}의 배속에서 {shared}의 몫: 이것이 같은 대조 조건 {control}에 대한 비는 {ratios}. 판정하지 않은 값이다",
+        "the share of {shared} in the speed-up of {label}: against the control {control}, which shares them, it is "
+        "{ratios}; not judged",
     ),
     "gap-gpu": ("GPU 사용률과 memory: 표본이 없다", "GPU utilization and memory: not sampled"),
     "gap-knee": ("{label}의 포화점: {why}", "the knee of {label}: {why}"),

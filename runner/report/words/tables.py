@@ -17,7 +17,7 @@ TABLES: Final[Mapping[str, tuple[str, str]]] = {
     "table.sequential-rounds": ("순차 요청의 회차별 소요", "Sequential requests, one by one"),
     "table.startup-evidence": ("기동 로그의 적용 근거", "Evidence from the start-up"),
     "table.disabled-features": ("함께 바뀐 것들", "What changed along with it"),
-    "table.sequential-comparison": ("순차 요청 비교", "Sequential requests compared"),
+    "table.sequential-comparison": ("두 조건 비교", "Sequential requests compared"),
     "table.conversion": ("배속 환산", "The comparison as ratios"),
     "table.draft-counters": ("draft 카운터", "Draft counters"),
     "table.acceptance-positions": ("자리별 채택", "Acceptance by position"),
@@ -129,7 +129,7 @@ TABLES: Final[Mapping[str, tuple[str, str]]] = {
     "status.varying": ("반복마다 다름", "differs between replicates"),
     "status.no-difference": ("차이 아님", "no difference"),
     "status.same": ("같음", "the same"),
-    "status.chosen": ("조건의 인자", "the condition's own argument"),
+    "status.chosen": ("조건의 설정", "the condition's own setting"),
     # Conversion, distribution, forward model
     "conversion": ("환산", "Conversion"),
     "speedup-of-means": ("평균 기준 배속", "Ratio of means"),
@@ -192,5 +192,6 @@ TABLES: Final[Mapping[str, tuple[str, str]]] = {
     "separated": ("분리됨", "separated"),
     "not-separated": ("분리되지 않음", "not separated"),
     "slower-separated": ("분리됨 (느림)", "separated (slower)"),
+    "not-confirmed": ("분리되지 않음 ({levels}가 확인하지 않음)", "not separated ({levels} does not confirm it)"),
     "one-round-short": ("표본 1개, 판단 불가", "one sample, cannot be judged"),
 }

@@ -25,6 +25,52 @@ VERDICTS: Final[Mapping[str, tuple[str, str]]] = {
     ),
     "engine-failed": ("{label}: {reason}", "{label}: {reason}"),
     "also-applies": ("함께 해당하는 코드: {codes}", "Also applying: {codes}"),
+    # The terms that a report judges by
+    "glossary": ("용어", "Terms"),
+    "term.separated": ("분리됨", "separated"),
+    "meaning.separated": (
+        "두 조건의 회차 범위(동시성 1은 요청 범위)가 겹치지 않고, 같은 배치가 도는 다른 동시성에서도 그렇다.",
+        "the ranges of the rounds (at concurrency 1 of the requests) do not overlap, nor at any other concurrency "
+        "that runs the same batch.",
+    ),
+    "term.not-separated": ("분리되지 않음", "not separated"),
+    "meaning.not-separated": (
+        "범위가 겹치거나, 같은 배치가 도는 다른 동시성이 확인하지 않는다. 효과가 없다는 뜻이 아니라 "
+        "흔들림과 구분되지 않는다는 뜻이다.",
+        "they overlap, or another concurrency that runs the same batch does not confirm it: no proof that there is no "
+        "effect, only that it is not told from noise.",
+    ),
+    "term.confounded": ("교란", "confounded"),
+    "meaning.confounded": (
+        "조건과 함께 다른 것도 달라졌다. 차이는 전체의 것이며 설정만의 것이라고 말할 수 없다.",
+        "more changed with the condition than its setting: the difference is that of everything together.",
+    ),
+    "term.contaminated": ("오염", "contaminated"),
+    "meaning.contaminated": (
+        "보낸 것보다 많은 요청이 처리된 회차다. 행은 남기고 절대값은 참고만 하며 비는 판단한다 (※).",
+        "a round in which the engine finished more than was sent: its row stays, its absolute values are for "
+        "reference, its ratios are judged (※).",
+    ),
+    "term.inconclusive": ("판단 불가", "inconclusive"),
+    "meaning.inconclusive": (
+        "이 기록으로는 알 수 없다. 통과가 아니다.",
+        "this record cannot tell; it is no pass.",
+    ),
+    "term.not-applicable": ("해당 없음", "not applicable"),
+    "meaning.not-applicable": (
+        "이 실험에는 판단할 대상이 없다. 통과가 아니다.",
+        "the experiment has nothing that it could be judged by; it is no pass.",
+    ),
+    "term.too-few": ("표본 부족", "too few samples"),
+    "meaning.too-few": (
+        "회차마다 필요한 표본보다 적다. 있는 값을 보이되 그것으로 판단하지 않는다.",
+        "a round has fewer samples than needed: what there is may be shown, and decides nothing.",
+    ),
+    "term.one-round": ("한 회차", "one round"),
+    "meaning.one-round": (
+        "회차가 하나뿐이라 흔들림을 알 수 없다.",
+        "there is a single round, so that its own spread is not known.",
+    ),
     # Wanted/found
     "wanted-found": ("원한 것과 찾은 것: {label}", "Wanted and found: {label}"),
     "argument": ("인자", "Argument"),
