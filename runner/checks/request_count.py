@@ -1,9 +1,10 @@
 """The engine finished exactly what was sent."""
 
 from collections.abc import Iterator
+from dataclasses import asdict
 
 from runner.analysis.cell import cells, surplus
-from runner.analysis.counters import window_requests
+from runner.analysis.counters import disagreement, window_requests
 from runner.analysis.value import Absent
 from runner.checks.finding import Finding, Judgement
 from runner.checks.registry import check
@@ -16,7 +17,8 @@ def request_count(record: Record, parameters: RequestCount) -> Iterator[Finding]
     """Δcount of the latency histogram against the requests in the window, round by round.
 
     More than was sent is foreign traffic: the round is contaminated. Fewer than were answered is an engine, or a
-    window, that cannot be trusted. Rounds that agree are reported as one finding.
+    window, that cannot be trusted. Where they agree, the engine's other counts of the same requests and tokens must
+    agree with the replies too. Rounds in which all do are reported as one finding.
     """
     good = judged = 0
     for cell in cells(record):
@@ -40,6 +42,8 @@ def request_count(record: Record, parameters: RequestCount) -> Iterator[Finding]
                 yield Finding(judgement, "window-failures", {"sent": sent, "failed": sent - ok}, subject)
             elif round_.finished is not None and (why := round_.finished.busy) is not None:
                 yield Finding(Judgement.INCONCLUSIVE, "never-idle", {"why": why}, subject)
+            elif (found := disagreement(round_, warm_up_counted=cell.phase.warm_up_counted)) is not None:
+                yield Finding(Judgement.INCONCLUSIVE, "counters-disagree", asdict(found), subject)
             else:
                 good += 1
     if good:

@@ -120,12 +120,13 @@ class Api:
     def _after_request(self, number: int) -> None:
         if self._faults.due("hang", number):
             self.engine.hung = True
+        for fault in self._faults.due("stall-while-waiting", number):
+            self.engine.stall(fault.get("seconds"))
         if self._faults.due("restart", number):
             self._monitoring.reset()
         for fault in self._faults.due("foreign-traffic", number):
-            for index in range(int(fault.parameters["requests"])):
-                prompt = str(fault.parameters.get("prompt", f"{FOREIGN_PROMPT} ({index})"))
-                self._foreign_request(prompt)
+            for index in range(fault["requests"]):
+                self._foreign_request(fault.get("prompt") or f"{FOREIGN_PROMPT} ({index})")
 
     def _foreign_request(self, prompt: str) -> None:
         started = time.monotonic()

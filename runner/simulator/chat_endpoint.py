@@ -8,15 +8,17 @@ import os
 import time
 import zlib
 from collections.abc import AsyncIterator, Callable, Mapping
+from dataclasses import dataclass
 
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.types import Receive, Scope, Send
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from runner.simulator import chat_request, log, wording
 from runner.simulator.chat_reply import DONE, Reply, dumps, event
 from runner.simulator.chat_request import AcceptedRequest
 from runner.simulator.configuration import Configuration
+from runner.simulator.connection import Dripping, cut_in_chunk
 from runner.simulator.continuation import Continuation
 from runner.simulator.engine import Engine
 from runner.simulator.errors import RequestError, is_first
@@ -84,7 +86,7 @@ class ChatEndpoint:
         self.received = 0
         self.in_flight = 0
 
-    async def __call__(self, request: Request) -> Response:
+    async def __call__(self, request: Request) -> ASGIApp:
         """Starlette endpoint."""
         arrived = time.monotonic()
         self.received += 1
@@ -105,16 +107,16 @@ class ChatEndpoint:
             return json_response(error.body, error.status)
         self._after_request(number)
         exchange = Exchange(self, accepted, faults, arrived)
-        if body.stream:
-            return EventStream(exchange)
-        return await exchange.plain(request.receive)
+        answer = EventStream(exchange) if body.stream else await exchange.plain(request.receive)
+        drip = faults.get("slow-drip")
+        return Dripping(answer, drip["bytes"], drip["seconds"]) if drip else answer
 
     def reply(self, accepted: AcceptedRequest, sequence: Sequence, faults: RequestFaults) -> Reply:
         """The reply under construction for one request."""
         values = self._configuration.values
         model = self._configuration.served_model_names[0] if accepted.body.model is None else accepted.body.model
         if "wrong-model" in faults:
-            model = str(faults["wrong-model"].parameters.get("model", "another-model"))
+            model = faults["wrong-model"]["model"]
         return Reply(
             accepted,
             sequence,
@@ -134,7 +136,7 @@ class ChatEndpoint:
             accepted.prompt,
             accepted.last_user_message,
             variant="another text" if other else "",
-            variant_from=int(other.parameters["token"]) if other else 0,
+            variant_from=other["token"] if other else 0,
         )
         body = accepted.body
         sequence = Sequence(
@@ -177,7 +179,12 @@ class Exchange:
 
     def _limit(self, kind: str) -> int | None:
         fault = self._faults.get(kind)
-        return int(fault.parameters["after_tokens"]) if fault else None
+        return fault["after_tokens"] if fault else None
+
+    def _cut_inside(self) -> str | None:
+        """Where ``truncated-chunk`` cuts this reply: "chunk", "json", or nowhere."""
+        fault = self._faults.get("truncated-chunk")
+        return fault["inside"] if fault else None
 
     async def plain(self, receive: Receive) -> Response:
         """The reply in one body."""
@@ -203,10 +210,14 @@ class Exchange:
             content = content[: len(content) // 2] + b"}"
         if "truncated-stream" in self._faults:
             return ShortBody(content)
+        if self._cut_inside() == "chunk":
+            return CutChunk(content)
+        if self._cut_inside() == "json":
+            content = content[: len(content) // 2]
         return Response(content, media_type="application/json", headers=VARY)
 
-    async def stream(self, receive: Receive) -> AsyncIterator[bytes]:
-        """The reply as events."""
+    async def stream(self, receive: Receive) -> AsyncIterator[bytes | Cut]:
+        """The reply as events; after a Cut there is nothing more."""
         options = self._accepted.body.stream_options
         usage = self._endpoint.usage_forced or bool(options and options.include_usage)
         continuous = bool(usage and options and options.continuous_usage_stats)
@@ -241,6 +252,10 @@ class Exchange:
                 pending = []
                 if last:
                     events += (event(reply.usage_chunk(generated)) if usage else b"") + DONE
+                if _reached(self._limit("truncated-chunk"), generated):
+                    self._endpoint.abort(sequence)
+                    yield Cut(events, in_chunk=self._cut_inside() == "chunk")
+                    return
                 if "malformed-json" in self._faults:
                     events = events.replace(b'"}', b'"')
                 yield events
@@ -269,10 +284,42 @@ class EventStream(Response):
         events = self._exchange.stream(receive)
         with contextlib.suppress(Gone):
             async for events_of_step in events:
+                if isinstance(events_of_step, Cut):
+                    await events_of_step.send(scope, send)
+                    return
                 # One HTTP chunk an event; those of one step leave in one write.
                 for single in events_of_step.split(b"\n\n")[:-1]:
                     await send({"type": "http.response.body", "body": single + b"\n\n", "more_body": True})
             await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """The last events of a stream, of which half are sent: inside a chunk of the transfer coding, or in order."""
+
+    events: bytes
+    in_chunk: bool
+
+    async def send(self, scope: Scope, send: Send) -> None:
+        if self.in_chunk:
+            cut_in_chunk(scope, self.events)
+            return
+        # In the middle of the first event's JSON: half of several events might end where one does.
+        half = self.events[: self.events.index(b"\n\n") // 2]
+        await send({"type": "http.response.body", "body": half, "more_body": True})
+        await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+
+class CutChunk(Response):
+    """A plain body in the chunked coding, whose connection closes inside the only chunk."""
+
+    def __init__(self, content: bytes) -> None:
+        super().__init__(content, media_type="application/json", headers=VARY)
+        del self.headers["content-length"]
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
+        cut_in_chunk(scope, bytes(self.body))
 
 
 class ShortBody(Response):
@@ -292,10 +339,19 @@ def json_response(body: object, status: int = 200) -> Response:
     return Response(dumps(body), status, media_type="application/json", headers=VARY)
 
 
+_REFUSALS = {
+    429: "Too many requests.",
+    500: "Internal server error",
+    503: "The engine is currently busy and cannot accept new requests. Please try again later or on a different "
+    "instance.",
+}
+"""500 and 503 are vLLM's words (entrypoints/generate/base/serving.py; 0.33.0's exceptions.py), 429 is nobody's."""
+
+
 def _refuse_on_demand(faults: RequestFaults) -> None:
     if "http-error" in faults:
-        status = int(faults["http-error"].parameters["status"])
-        raise RequestError(f"Fault on demand: HTTP {status}.", status=status)
+        status = faults["http-error"]["status"]
+        raise RequestError(_REFUSALS.get(status, f"Fault on demand: HTTP {status}."), status=status)
 
 
 def _reached(limit: int | None, generated: int) -> bool:

@@ -12,6 +12,7 @@ therefore see a lower throughput the smaller the scale is.
 from __future__ import annotations
 
 import asyncio
+import math
 import time
 from collections.abc import Callable
 
@@ -22,6 +23,7 @@ from runner.simulator.statistics import StepStatistics
 from runner.simulator.step_time import StepTime
 
 Sink = Callable[[Output], None]
+_STALL_POLL = 0.05  # seconds
 
 
 class Engine:
@@ -48,18 +50,30 @@ class Engine:
         self._sinks: dict[Sequence, Sink] = {}
         self._work = asyncio.Event()
         self.hung = False
+        self._stalled_until = -math.inf
 
     def submit(self, sequence: Sequence, sink: Sink) -> None:
         """Queue a request; `sink` is called with each of its outputs."""
         self._sinks[sequence] = sink
         self._scheduler.add(sequence)
+        if self._stalled_for > 0:
+            self._record(statistics.gauges(self._scheduler))
         self._work.set()
+
+    def stall(self, seconds: float | None) -> None:
+        """Schedule nothing for so many seconds, or ever again; the gauges go on showing who waits."""
+        self._stalled_until = math.inf if seconds is None else self._clock() + seconds
+
+    @property
+    def _stalled_for(self) -> float:
+        return self._stalled_until - self._clock()
 
     def abort(self, sequence: Sequence) -> None:
         """Drop a request whose client has gone. Not counted anywhere, as in vLLM."""
         if self._sinks.pop(sequence, None) is not None:
             self._scheduler.abort(sequence)
-            self._record(statistics.gauges(self._scheduler))
+            if not self.hung:
+                self._record(statistics.gauges(self._scheduler))
 
     def abort_all(self) -> None:
         """End every request with finish reason ``abort``."""
@@ -81,6 +95,10 @@ class Engine:
             if self.hung or not self._scheduler.has_work:
                 self._work.clear()
                 await self._work.wait()
+                deadline = self._clock()
+                continue
+            if self._stalled_for > 0:
+                await asyncio.sleep(min(self._stalled_for, _STALL_POLL))
                 deadline = self._clock()
                 continue
             plan = self._scheduler.schedule(self._clock())

@@ -16,13 +16,13 @@ from runner.simulator.engine_metrics import EngineMetrics
 from runner.simulator.exposition import Page, render_collectors
 from runner.simulator.faults import Faults
 from runner.simulator.http_metrics import CurrentMetrics, HttpMetrics
+from runner.simulator.lying import Lies
 from runner.simulator.periodic_log import PeriodicLog
 from runner.simulator.statistics import StepStatistics
 
 __all__ = ["CONTENT_TYPE_LATEST", "Monitoring"]
 
 _START_TIME = re.compile(rb"(?m)^(process_start_time_seconds) .*$")
-_SAMPLE = re.compile(r"(?m)^([a-zA-Z_:][\w:]*)(\{[^}\n]*\})? (\S+)$")
 
 
 class Monitoring(CurrentMetrics):
@@ -41,6 +41,7 @@ class Monitoring(CurrentMetrics):
         self._restarted_at: float | None = None
         self._lag = float(faults.parameter("slow-drain", "seconds") or 0)
         self._finished = 0
+        self._lies = Lies(faults.of_kind("counter-lies"))
         self._make()
 
     def _make(self) -> None:
@@ -82,12 +83,8 @@ class Monitoring(CurrentMetrics):
         if self._configuration.values["disable_log_stats"]:
             text = _without(text, "vllm:", prefix=True)
         for fault in self._faults.of_kind("missing-series"):
-            text = _without(text, str(fault.parameters["name"]), prefix=False)
-        for fault in self._faults.of_kind("counter-lies"):
-            lies = sum(1 for number in range(1, self._finished + 1) if fault.selects(number))
-            by = float(fault.parameters.get("by", 1)) * lies
-            text = _shifted(text, str(fault.parameters["name"]), by)
-        return text
+            text = _without(text, fault["name"], prefix=False)
+        return self._lies.told(text, self._finished)
 
 
 def _names(name: str) -> set[str]:
@@ -104,13 +101,3 @@ def _without(page: bytes, name: str, *, prefix: bool) -> bytes:
         if not (series.startswith(name) if prefix else series in names):
             kept.append(line)
     return "".join(kept).encode()
-
-
-def _shifted(page: bytes, name: str, by: float) -> bytes:
-    names = {name, f"{name.removesuffix('_total')}_total", f"{name}_count"}
-
-    def shift(found: re.Match[str]) -> str:
-        series, labels, value = found.groups()
-        return f"{series}{labels or ''} {float(value) + by!r}" if series in names else found.group()
-
-    return _SAMPLE.sub(shift, page.decode()).encode()

@@ -20,6 +20,7 @@ from runner.simulator import (
     admission,
     arguments,
     configuration,
+    crashes,
     drafting,
     faults,
     log,
@@ -33,7 +34,7 @@ from runner.simulator import release as releases
 from runner.simulator.application import Api
 from runner.simulator.arguments import Arguments
 from runner.simulator.configuration import Configuration
-from runner.simulator.crashes import crash_at_start, crash_with
+from runner.simulator.connection import Http
 from runner.simulator.engine import Engine
 from runner.simulator.faults import Faults
 from runner.simulator.kv_cache import BlockPool
@@ -61,23 +62,25 @@ def main(argv: Sequence[str], environment: Mapping[str, str]) -> int:
     if unknown:
         sys.stderr.write(f"embedded engine: bad SIMULATOR_FAULTS: no such flag: {', '.join(unknown)}\n")
         return 2
+    crash = active.parameter("crash-at-start", "with")
+    if crash == "bad-flag":
+        return crashes.bad_flag()
     given = given.without(active.ignored_flags("neither"), shown=False)
     listening = _bind(given)
     startup_log.banner(release, imitated, given.values["model"])
     startup_log.non_default_arguments(release, imitated, given.non_default)
     given = given.without(active.ignored_flags("parsed-only"), shown=True)
-    crash = active.parameter("crash-at-start", "with")
-    if crash in ("bad-flag", "bad-model"):
-        return crash_at_start(crash, given.values["model"])
+    if crash in ("bad-model", "bad-config"):
+        return crashes.crash_at_start(crash, given.values["model"], imitated.host, release)
     try:
         effective = configuration.build(given.values, environment, release, imitated)
     except ValueError as error:
-        return crash_with("APIServer", "ValueError", str(error))
+        return crashes.crash(f"ValueError: {error}", release)
     startup_log.resolved(effective)
     time.sleep(seconds / 2)
     startup_log.engine(effective, environment)
     if crash:
-        return crash_at_start(crash, given.values["model"])
+        return crashes.crash_at_start(crash, given.values["model"], imitated.host, release)
     time.sleep(seconds / 2)
     startup_log.memory(effective, seconds)
     _serve(effective, active, scale, listening)
@@ -146,7 +149,7 @@ async def _run_server(effective: Configuration, active: Faults, scale: float, li
     )
     config = uvicorn.Config(
         api.application(),
-        http="httptools",
+        http=Http,
         ws="none",
         lifespan="on",
         log_config=log.uvicorn_logging(

@@ -5,6 +5,7 @@ It is started as any server would be, by its command line; nothing of it is impo
 
 import json
 import os
+import shlex
 import socket
 import sys
 from pathlib import Path
@@ -93,6 +94,21 @@ class EmbeddedTarget:
         except (OSError, ValueError) as error:
             raise TargetError(f"the embedded engine could not be started: {error}") from None
         return EmbeddedEngine(child, f"http://{_HOST}:{port}", env)
+
+
+def write_nvidia_smi(folder: Path) -> Path:
+    """Write an executable `nvidia-smi` into `folder`, which stands in for the real one once the folder is first on
+    PATH: it imitates the profile's device, and takes the engine's SIMULATOR_ variables. Its samples are counted over
+    all its processes, in a file beside it."""
+    script = folder / "nvidia-smi"
+    samples = shlex.quote(str(folder / "nvidia-smi.samples"))
+    script.write_text(
+        f"#!/bin/sh\nexport SIMULATOR_NVIDIA_SMI_SAMPLES={samples}\n"
+        f'exec {shlex.quote(sys.executable)} -m {_MODULE} nvidia-smi "$@"\n',
+        encoding="utf-8",
+    )
+    script.chmod(0o755)
+    return script
 
 
 def _free_port() -> int:

@@ -104,7 +104,20 @@ def run(folder: Path, *words: str) -> Finished:
     ended = subprocess.run(
         command(*words), cwd=folder, env=environment(), capture_output=True, text=True, timeout=240, check=False
     )
+    assert left_behind(folder) == []
     return Finished(ended.returncode, ended.stdout, ended.stderr, folder)
+
+
+def left_behind(folder: Path) -> list[str]:
+    """Processes at work in `folder`, by their command lines: an engine has its runner's directory."""
+    found = []
+    for place in Path("/proc").glob("[0-9]*/cwd"):
+        try:
+            if place.readlink() == folder.resolve():
+                found.append((place.parent / "cmdline").read_text().replace("\0", " "))
+        except OSError:
+            continue
+    return found
 
 
 def run_experiment(folder: Path, *edits: Edit, scale: float = 0.05) -> Finished:

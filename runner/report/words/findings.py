@@ -96,6 +96,10 @@ FINDINGS: Final[Mapping[str, tuple[str, str]]] = {
         "{missing:g} of {ok} answered requests are missing from the counter",
     ),
     "never-idle": ("엔진이 비는 것을 확인하지 못했다: {why}", "the engine was never seen idle: {why}"),
+    "counters-disagree": (
+        "`{name}`은 {counted:g} 늘었는데 응답들의 합은 {answered}이다",
+        "`{name}` moved by {counted:g}, while the replies add up to {answered}",
+    ),
     "counts-agree": (
         "{rounds}개 회차에서 Δcount가 보낸 수와 같다",
         "Δcount equals what was sent in {rounds} rounds",
