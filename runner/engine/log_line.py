@@ -123,6 +123,8 @@ def _json_line(text: str, cut: bool) -> Line:
 _KINDS: Final[tuple[tuple[re.Pattern[str], LineKind], ...]] = (
     (re.compile(r"\s*$"), LineKind.BLANK),
     (re.compile(r"Traceback \(most recent call last\)"), LineKind.TRACEBACK),
+    # multiprocessing, before the traceback of a child that died
+    (re.compile(r"Process [\w-]{1,200}:$"), LineKind.TRACEBACK),
     (re.compile(r"usage: |[\w./-]{1,200}(?: [\w-]{1,200})?: error: "), LineKind.COMMAND_LINE),
     # a glog header, with or without a bracket before it, a library's C++ and Python sides
     (re.compile(r"\[?[IWEF]\d{4} \d\d:\d\d:\d\d\.\d+ "), LineKind.LIBRARY),
@@ -141,10 +143,12 @@ _MAX_PROCESSES: Final = 1_000
 
 class LineKinds:
     """Kinds of successive lines: a traceback's frames, a usage text and a warning's source line are indented and
-    have no mark of their own. Followed per process, for several write at once."""
+    have no mark of their own. Followed per process, for several write at once. A traceback ends with its exception,
+    whose further lines are indented."""
 
     def __init__(self) -> None:
         self._before: dict[str, LineKind] = {}
+        self._raised: set[str] = set()
 
     def of(self, line: Line) -> LineKind:
         """The kind of the next line."""
@@ -153,12 +157,14 @@ class LineKinds:
         if kind in (LineKind.FOREIGN, LineKind.BLANK) and before in _GOES_ON:
             if line.message[:1].isspace():
                 return before
-            if before is LineKind.TRACEBACK and kind is LineKind.FOREIGN:
-                self._before.pop(line.process)  # the exception, which ends it
+            if before is LineKind.TRACEBACK and kind is LineKind.FOREIGN and line.process not in self._raised:
+                self._raised.add(line.process)
                 return before
         if len(self._before) >= _MAX_PROCESSES:
             self._before.clear()
+            self._raised.clear()
         self._before[line.process] = kind
+        self._raised.discard(line.process)
         return kind
 
 

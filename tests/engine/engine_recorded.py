@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any
 
 FIXTURES = Path(__file__).parents[1] / "recordings"
-LOGS = sorted(path.relative_to(FIXTURES).as_posix() for path in FIXTURES.rglob("*.log"))
+CRASHES = sorted(path.relative_to(FIXTURES).as_posix() for path in FIXTURES.glob("crashes/*.log"))
+LOGS = sorted({path.relative_to(FIXTURES).as_posix() for path in FIXTURES.rglob("*.log")} - {*CRASHES})
 SCRAPES = sorted(path.relative_to(FIXTURES).as_posix() for path in FIXTURES.rglob("*.prom"))
 RAW_STREAMS = sorted(
     path.relative_to(FIXTURES).as_posix()

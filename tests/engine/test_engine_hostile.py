@@ -13,7 +13,7 @@ from functools import cache
 from typing import Any
 
 import pytest
-from engine_recorded import LOGS, SCRAPES, text
+from engine_recorded import CRASHES, LOGS, SCRAPES, text
 
 from runner.engine import exposition as ex
 from runner.engine import metrics
@@ -98,7 +98,7 @@ def told(evidence: LogEvidence) -> LogEvidence:
 
 
 @pytest.mark.parametrize("form", FORMS)
-@pytest.mark.parametrize("name", LOGS)
+@pytest.mark.parametrize("name", [*LOGS, *CRASHES])
 def test_a_log_in_any_form_is_the_same_evidence(name: str, form: str) -> None:
     lines = lines_of(name)
     dressed = FORMS[form](lines)

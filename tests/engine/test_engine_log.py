@@ -6,7 +6,7 @@ import random
 from typing import Any
 
 import pytest
-from engine_recorded import LOGS, text
+from engine_recorded import CRASHES, LOGS, text
 
 from runner.engine.log import LogEvidence, Speculative, read_log
 from runner.engine.log_line import MAX_LINE
@@ -106,6 +106,35 @@ EXPECTED: dict[str, dict[str, Any]] = {
 
 def test_no_recorded_log_is_left_out() -> None:
     assert sorted(EXPECTED) == LOGS
+    assert sorted(DEATHS) == CRASHES
+
+
+DEATHS = {
+    # What a person would quote of each: its last error, and the one that caused it where that is another.
+    "crashes/unknown-flag.log": ["vllm: error: unrecognized arguments: --max-num-seq-s 8"],
+    "crashes/bad-value.log": ["vllm serve: error: argument --max-num-seqs: invalid int value: 'many'"],
+    "crashes/model-not-found.log": [
+        "huggingface_hub.errors.LocalEntryNotFoundError: Cannot find an appropriate cached"
+    ],
+    "crashes/model-path-missing.log": ["huggingface_hub.errors.HFValidationError: Repo id must be in the form"],
+    "crashes/spec-tokens-alone.log": [
+        "pydantic_core._pydantic_core.ValidationError: 1 validation error for SpeculativeConfig: "
+        "Value error, num_speculative_tokens was provided but without speculative model."
+    ],
+    "crashes/broken-weights.log": [
+        "safetensors._safetensors_rust.SafetensorError: Error while deserializing header",
+        "RuntimeError: Engine core initialization failed. See root cause above.",
+    ],
+}
+
+
+@pytest.mark.parametrize("name", CRASHES)
+def test_the_words_of_every_recorded_death_are_found(name: str) -> None:
+    evidence = read_log(text(name).splitlines())
+    assert evidence.startup_complete is not True
+    for words in DEATHS[name]:
+        assert any(error.startswith(words) for error in evidence.errors), evidence.errors
+    assert evidence.errors[-1].startswith(DEATHS[name][-1])
 
 
 @pytest.mark.parametrize("name", LOGS)

@@ -30,6 +30,8 @@ TOKENS = 24
 UNREAD = {
     "*/README.md": "words for people",
     "cpu/tiny-model/*": "the model that was served",
+    "crashes/*": "engines that never served: tests/engine reads them",
+    "nvidia-smi/*": "what the device's monitor prints, for its stand-in",
     "*/nvidia-smi.csv": "the device's monitor, not the engine: no reader yet",
     "*/samples.csv": "a client's own samples of gauges, in a form of its own: no reader",
     "*/server.json": "how long the client waited for the start",
@@ -153,7 +155,8 @@ NGRAM = " --spec-method ngram --spec-tokens 5"
 @cache
 def recorded() -> tuple[Source, ...]:
     """Every recording folder of the repository, and the one log without a folder."""
-    folders = sorted({path.parent for path in RECORDINGS.rglob("*.log")} | set(RECORDINGS.glob("cpu/*-ids/*")))
+    logs = {path.parent for path in RECORDINGS.rglob("*.log")} - {RECORDINGS / "crashes"}
+    folders = sorted(logs | set(RECORDINGS.glob("cpu/*-ids/*")))
     return tuple(_stage() if folder.name == "h200" else folder_source(folder, RECORDINGS) for folder in folders)
 
 

@@ -125,7 +125,7 @@ def counters() -> Iterator[Field]:
                 ("acceptance-positions", str(position), "채택 횟수|해당 자리까지 맞힌 draft 비율"),
                 ("acceptance-distribution", "합계", "계산"),
             ),
-            (("acceptance-distribution|acceptance-positions", ".*", ".*"),),
+            (("acceptance-distribution|acceptance-positions", ".*", ".*"), *JUDGED),
         )
     yield Field(
         ("completion_tokens",),

@@ -48,7 +48,7 @@ def smi(script: Path, *words: str, profile: str = "h200", faults: tuple[dict[str
 
 def recorded(command: str) -> tuple[str, int]:
     """Stdout and exit code of a recorded command."""
-    text = (RECORDINGS / "nvidia-smi" / "commands.log").read_text("utf-8")
+    text = (RECORDINGS / "nvidia-smi" / "commands.txt").read_text("utf-8")
     block = text.split(f"$ {command}\n")[1].split("rc=")
     lines = [line.removeprefix("out|") for line in block[0].splitlines()]
     return "".join(f"{line}\n" for line in lines), int(block[1].split("\n")[0])
