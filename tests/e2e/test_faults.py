@@ -1,5 +1,6 @@
 """Each fault of an engine is caught by the check or verdict that exists for it, and by no other."""
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -84,8 +85,9 @@ def test_foreign_requests_name_the_round(tmp_path: Path) -> None:
     assert ended.failing() == {"request-count": "fail"}
     assert "on C=2 #1.1: 3 more finished than the 25 sent: contaminated" in ended.stdout
     marked = [line for line in ended.report.splitlines() if line.startswith("|") and "※" in line]
-    # The round's own rows, and the ratios that rest on it.
-    assert len(marked) >= 4 and all("on C=2" in line or line.startswith("| 2 ※") for line in marked)
+    # The round's own rows, the ratios that rest on it, and a column's heading; nothing of another concurrency.
+    assert len(marked) >= 4 and all(re.search(r"C=2\b[^|]*※|^\| 2 ※", line) for line in marked)
+    assert not any(re.search(r"C=8\b[^|]*※|^\| 8 ※", line) for line in marked)
 
 
 @pytest.mark.parametrize(
