@@ -16,7 +16,7 @@ from collections.abc import Generator, Mapping, Sequence
 import uvicorn
 import uvloop
 
-from runner.simulator import arguments, configuration, faults, log, profile, startup_log, step_time
+from runner.simulator import arguments, configuration, faults, log, profile, simulated, startup_log, step_time
 from runner.simulator import release as releases
 from runner.simulator.application import Api
 from runner.simulator.arguments import Arguments
@@ -44,7 +44,7 @@ def main(argv: Sequence[str], environment: Mapping[str, str]) -> int:
         sys.stderr.write(f"embedded engine: bad SIMULATOR_ variable: {error}\n")
         return 2
     seconds += float(active.parameter("slow-start", "seconds") or 0)
-    given = arguments.parse(argv)
+    given = arguments.parse(argv, release.version, log.early_warning)
     unknown = [name for name in active.all_ignored_flags if name not in given.values]
     if unknown:
         sys.stderr.write(f"embedded engine: bad SIMULATOR_FAULTS: no such flag: {', '.join(unknown)}\n")
@@ -54,10 +54,13 @@ def main(argv: Sequence[str], environment: Mapping[str, str]) -> int:
     startup_log.banner(release.version, given.values["model"])
     startup_log.non_default_arguments(given.non_default)
     given = given.without(active.ignored_flags("parsed-only"), shown=True)
+    for remark in simulated.remarks(given):
+        sys.stderr.write(f"{remark}\n")
     crash = active.parameter("crash-at-start", "with")
     if crash in ("bad-flag", "bad-model"):
         return crash_at_start(crash, given.values["model"])
     try:
+        simulated.refuse(given)
         effective = configuration.build(given.values, environment, release, imitated)
     except ValueError as error:
         return crash_with("APIServer", "ValueError", str(error))

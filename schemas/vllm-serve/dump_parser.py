@@ -12,6 +12,7 @@ at, not guessed at.
 from __future__ import annotations
 
 import argparse
+import ast
 import dataclasses
 import enum
 import importlib.metadata
@@ -19,6 +20,7 @@ import inspect
 import json
 import os
 import platform
+import re
 import sys
 import types
 import typing
@@ -35,6 +37,7 @@ LAMBDAS = {
     "int(device_id) if device_id.isdigit() else device_id": "comma_separated_devices",
 }
 # Of a pydantic field's metadata, what limits its value.
+UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 LIMITS = ("gt", "ge", "lt", "le", "multiple_of", "min_length", "max_length", "pattern")
 
 
@@ -261,13 +264,39 @@ def class_of(cls: type, classes: dict[str, Any]) -> str:
     checks = sorted([*decorators.field_validators, *decorators.model_validators]) if decorators else []
     checks += [name for name in ("__post_init__", "__repr__") if written_by_hand(cls, name)]
     entry["code"] = checks
+    instance = instance_of(cls)
+    if "__repr__" in checks and instance is not None:
+        entry["shown"] = list(ast.literal_eval(re.sub(r"<\w+\.\w+: [^>]*>", "0", repr(instance))))
     entry["fields"] = [
         {"name": name, "type": annotation_of(field.annotation, field.metadata, classes)}
         | ({"required": True} if field.is_required() else default_of_field(field, classes))
         | ({"init": False} if field.init is False else {})
+        | ({"repr": False} if field.repr is False else {})
+        | settled(instance, name, field)
         for name, field in cls.__pydantic_fields__.items()
     ]
     return cls.__name__
+
+
+def instance_of(cls: type) -> Any:
+    """An instance of nothing but defaults; None for a class that needs values."""
+    try:
+        return cls()
+    except (TypeError, ValueError):
+        return None
+
+
+def settled(instance: Any, name: str, field: Any) -> dict[str, Any]:
+    """`settles_as`: what a default has become once the class's own code has run."""
+    if instance is None or field.is_required():
+        return {}
+    before = field.default_factory() if field.default_factory is not None else field.default
+    after = getattr(instance, name, before)
+    if after == before or dataclasses.is_dataclass(after):
+        return {}
+    if isinstance(after, str) and UUID.fullmatch(after):
+        return {"settles_as": {"uuid": 4}}
+    return {"settles_as": after if json.loads(json.dumps(after, default=repr)) == after else repr(after)}
 
 
 def written_by_hand(cls: type, name: str) -> bool:
@@ -342,7 +371,8 @@ def text_of(data: dict[str, Any]) -> str:
 
 def class_text(name: str, entry: dict[str, Any]) -> str:
     lines = ",\n".join("    " + json.dumps(field, ensure_ascii=False) for field in entry["fields"])
-    return f'  {json.dumps(name)}: {{"code": {json.dumps(entry["code"])}, "fields": [\n{lines}\n  ]}}'
+    head = json.dumps({key: value for key, value in entry.items() if key != "fields"}).removesuffix("}")
+    return f'  {json.dumps(name)}: {head}, "fields": [\n{lines}\n  ]}}'
 
 
 def main() -> None:

@@ -3,8 +3,8 @@
     python record_cases.py --platform cuda > vllm-serve-cases-0.26.0.json
 
 Runs where vLLM is installed, beside dump_parser.py. Every flag gets a value that its type takes and one that it
-should not; odd-lines.txt holds
-the forms that need a look of their own, one command line a line, in shell quoting. The outcome is whatever the real parser did.
+should not; odd-lines.txt holds the forms that need a look of their own, one command line a line, in shell quoting.
+The outcome is whatever the real parser did.
 """
 
 from __future__ import annotations
@@ -51,7 +51,8 @@ FILES = {
     "plain.yaml": "model: from-file\nport: 12323\nmax-num-seqs: 4\nenforce-eager: true\nenable-prefix-caching: false\n"
     "served-model-name: [a, b]\n",
     "nested.yml": "speculative-config:\n  method: ngram\n  num_speculative_tokens: 3\nmax_num_batched_tokens: 4k\n"
-    "disable-log-stats: false\nseed: 1e3\ndtype: half\n",
+    "disable-log-stats: false\nseed: 010\ndtype: half\n",
+    "float.yaml": "seed: 1e3\n",
     "no-model.yaml": "seed: 3\n",
     "plain.json": "{}",
 }
@@ -77,7 +78,9 @@ def lines_for(entry: dict[str, Any]) -> list[tuple[str, ...]]:
         forms = [(name,) for name in entry.get("registered", names)]
         return [("m", *form) for form in (*forms, (f"{flag}=true",))]
     choices = entry.get("choices")
-    taken = str(choices[-2 if choices[-1] is None else -1]) if choices else value_for(entry["type"], False)
+    # A choice `None` is no word that can be given: the word None is converted before the choices are looked at.
+    words = [choice for choice in choices or () if choice not in (None, "None")]
+    taken = str(words[-1]) if words else value_for(entry["type"], False)
     refused = "no-such-choice" if choices else value_for(entry["type"], True)
     spelt = "--" + flag[2:].replace("-", "_")
     found = [("m", flag, str(taken)), ("m", f"{spelt}={taken}"), ("m", flag)]
@@ -87,8 +90,10 @@ def lines_for(entry: dict[str, Any]) -> list[tuple[str, ...]]:
 
 
 def unstable(text: str) -> str:
-    """Addresses in the repr of a function change with every process."""
-    return re.sub(r" at 0x[0-9a-f]+", " at 0x0", text)
+    """Addresses, random names and the place of the installation differ between runs."""
+    text = re.sub(r" at 0x[0-9a-f]+", " at 0x0", text)
+    text = dump_parser.UUID.sub("00000000-0000-0000-0000-000000000000", text)
+    return re.sub(r"\S*/vllm/transformers_utils/", "VLLM/transformers_utils/", text)
 
 
 class Listening(logging.Handler):
@@ -155,6 +160,8 @@ def main() -> None:
     own = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     own.add_argument("--platform", choices=("cuda", "cpu"), required=True)
     kind = own.parse_args().platform
+    output = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    os.dup2(2, 1)  # vLLM logs to standard output
     parser = dump_parser.vllm_parser(kind)
     listening = Listening()
     logging.getLogger("vllm").addHandler(listening)
@@ -185,7 +192,7 @@ def main() -> None:
     }
     text = ",\n".join("  " + json.dumps(case, ensure_ascii=False) for case in cases)
     start = json.dumps(head, ensure_ascii=False, indent=1).removesuffix("\n}")
-    sys.stdout.write(f'{start},\n "cases": [\n{text}\n ]\n}}\n')
+    output.write(f'{start},\n "cases": [\n{text}\n ]\n}}\n')
 
 
 if __name__ == "__main__":
