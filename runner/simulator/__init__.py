@@ -2,7 +2,9 @@
 
     python -m runner.simulator serve MODEL [flags of ``vllm serve``]
 
-The arguments are vLLM's and nothing else; the simulator's own knobs are environment variables:
+The arguments are those of the release and nothing else: its parser's data lies under ``schemas/vllm-serve``, and
+:mod:`runner.simulator.simulated` lists which of them are acted on, which are refused because a figure would be a
+lie, and which are taken with a remark. The simulator's own knobs are environment variables:
 
 ===========================  =================================================================================
 ``SIMULATOR_TIME_SCALE``     every step time is multiplied by it (float > 0, default 1.0)
@@ -22,6 +24,6 @@ the time of a step (:mod:`runner.simulator.step_time`, fitted to measurements). 
 profile, whatever MODEL says; the default is one NVIDIA GPU of 23,034 MiB with a 3-billion-parameter AWQ model of
 the Qwen2.5 shape.
 
-Nothing here imports the rest of ``runner`` and nothing there imports this package: a simulator and the
-program that reads it must not share code.
+Nothing here imports the rest of ``runner`` (but ``runner.resources``, which finds files) and nothing there imports
+this package: a simulator and the program that reads it must not share code.
 """

@@ -1,183 +1,157 @@
-"""The flags of ``vllm serve`` 0.26.0 that the embedded engine knows, in vLLM's order of registration.
+"""The flags of ``vllm serve``, read from ``schemas/vllm-serve/VERSION.json``: what a real engine's parser holds.
 
-The order matters: ``non-default args`` is printed in it. A flag that is listed here but has no simulated
-effect is still parsed by type and shown there; a flag that is not listed is an argparse error, as in vLLM.
+No flag is listed in code. The order of the file is vLLM's order of registration, in which ``non-default args`` is
+printed. The file's README says how it was made and what its words mean.
 """
 
 from __future__ import annotations
 
+import argparse
+import copy
+import functools
 import json
-import re
-from collections.abc import Callable
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NoReturn
 
-SPEC_METHODS = (
-    "ngram", "ngram_gpu", "medusa", "mlp_speculator", "draft_model", "suffix", "custom_class", "eagle",
-    "eagle3", "extract_hidden_states", "mtp", "dflash", "dspark",
-)  # fmt: skip
-
-_DECIMAL = {"k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12}
-_BINARY = {"K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
+from runner.resources import resource
+from runner.simulator import flag_classes, flag_types
 
 
-def human_int(text: str) -> int:
-    """``4096``, ``4k`` (4000), ``4K`` (4096), ``25.6k``. Raises ValueError for anything else."""
-    found = re.fullmatch(r"(-?\d+(?:\.\d+)?)([kKmMgGtT])?", text.strip())
-    if not found:
-        raise ValueError(f"invalid number {text!r}")
-    number, suffix = found.groups()
-    if suffix is None:
-        return int(number)
-    factor = _DECIMAL.get(suffix) or _BINARY[suffix]
-    if suffix in _BINARY and "." in number:
-        raise ValueError(f"a binary suffix takes a whole number, not {text!r}")
-    return int(float(number) * factor)
+@dataclass(frozen=True)
+class Flags:
+    """`actions` and `classes` as in the file; `usage` of ``vllm`` and of ``serve``; `redacted` destinations are
+    printed as ``***``; `hints` are added to the error about an unknown flag.
+    """
+
+    version: str
+    actions: Sequence[Mapping[str, Any]]
+    classes: Mapping[str, Any]
+    usage: Mapping[str, str]
+    redacted: frozenset[str]
+    hints: Mapping[str, str | None]
+
+    @functools.cached_property
+    def deprecated(self) -> tuple[str, ...]:
+        """Destinations that vLLM warns of."""
+        return tuple(entry["dest"] for entry in self.actions if entry.get("deprecated"))
+
+    def defaults(self) -> dict[str, Any]:
+        """Default of every destination that has one, in the order of registration."""
+        found = {entry["dest"]: self._default(entry) for entry in self.actions}
+        return {name: value for name, value in found.items() if value is not argparse.SUPPRESS}
+
+    @functools.cached_property
+    def parser(self) -> argparse.ArgumentParser:
+        """A parser with vLLM's own errors, whose first word must be ``serve``."""
+        main = _Parser(prog="vllm", usage=_usage(self.usage["vllm"]), hints=self.hints)
+        main.add_argument("-v", "--version", action="version", version=self.version)
+        commands = main.add_subparsers(dest="subparser", required=True)
+        serve = commands.add_parser("serve", prog="vllm serve", usage=_usage(self.usage["serve"]), hints=self.hints)
+        for entry in self.actions:
+            self._add(serve, entry)
+        return main
+
+    def _default(self, entry: Mapping[str, Any]) -> Any:
+        described = entry.get("default_object")
+        if described is None:
+            return copy.deepcopy(entry["default"])
+        if "suppressed" in described:
+            return argparse.SUPPRESS
+        if "set" in described:
+            return set(described["set"])
+        if "enum" in described:
+            return flag_classes.member(described)
+        return flag_classes.Default(described["dataclass"], self.classes)
+
+    def _add(self, serve: argparse.ArgumentParser, entry: Mapping[str, Any]) -> None:
+        names = entry.get("registered", entry["options"])
+        options: dict[str, Any] = {"action": entry["action"], "default": self._default(entry)}
+        if entry["action"] == "switch":
+            options |= {"action": _Switch, "negative": frozenset(entry["negative"])}
+        elif entry["action"] == "lora_modules":
+            options["action"] = _LoraModules
+        options |= {key: entry[key] for key in ("nargs", "const", "choices", "required") if key in entry}
+        if "type" in entry:
+            options["type"] = flag_types.named(entry["type"], self.classes)
+        if names:
+            options["dest"] = entry["dest"]
+        action = serve.add_argument(*(names or [entry["dest"]]), **options)
+        # Spellings that are taken but not shown are left out of error messages.
+        action.option_strings = list(entry["options"])
 
 
-human_int.__name__ = "human_readable_int"
+@functools.cache
+def of(version: str) -> Flags:
+    """Flags of a release. Raises FileNotFoundError when no data of it is there."""
+    data = json.loads(resource("schemas", f"vllm-serve/{version}.json").read_text("utf-8"))
+    return Flags(
+        version=version,
+        actions=data["actions"],
+        classes=data["dataclasses"],
+        usage=data["usage"],
+        redacted=frozenset(data["redacted"]),
+        hints=data["unrecognized_hint"],
+    )
 
 
-def model_length(text: str) -> int:
-    """A human-readable length, or ``auto`` (-1)."""
-    return -1 if text == "auto" else human_int(text)
+def _usage(text: str) -> str:
+    return text.removeprefix("usage: ").rstrip("\n")
 
 
-def optional(kind: Callable[[str], Any]) -> Callable[[str], Any]:
-    """A type that also takes ``None``."""
+class _Parser(argparse.ArgumentParser):
+    """`hints`: by flag, what to add when it is not known."""
 
-    def parse(text: str) -> Any:
-        return None if text in ("None", "none", "") else kind(text)
+    def __init__(self, *args: Any, hints: Mapping[str, str | None], **options: Any) -> None:
+        super().__init__(*args, **options)
+        self._hints = hints
 
-    parse.__name__ = kind.__name__
-    return parse
+    def error(self, message: str) -> NoReturn:
+        if message.startswith("unrecognized arguments:"):
+            words = [word.split("=")[0] for word in message.split()]
+            message += "".join(hint for flag, hint in self._hints.items() if hint and flag in words)
+        super().error(message)
 
 
-def json_object(text: str) -> Any:
-    """A JSON value. Raises ValueError when it is none."""
-    return json.loads(text)
+class _Switch(argparse.Action):
+    """``--x`` and the spellings in `negative` that turn it off."""
+
+    def __init__(self, option_strings: Sequence[str], dest: str, *, negative: frozenset[str], default: Any) -> None:
+        super().__init__(option_strings, dest, nargs=0, default=default)
+        self._negative = negative
+
+    def __call__(
+        self, parser: argparse.ArgumentParser, namespace: argparse.Namespace, values: Any, option: str | None = None
+    ) -> None:
+        setattr(namespace, self.dest, option not in self._negative)
 
 
-@dataclass(frozen=True, slots=True)
-class Flag:
-    """One flag: `kind` is None for a switch (``--x`` / ``--no-x``), `many` for a list of values."""
+@dataclass
+class LoRAModulePath:
+    """A LoRA adapter on the command line."""
 
     name: str
-    kind: Callable[[str], Any] | None
-    default: Any = None
-    many: bool = False
-    choices: tuple[str, ...] | None = None
-    short: str | None = None
+    path: str
+    base_model_name: str | None = None
+    is_3d_lora_weight: bool = False
 
 
-def _switch(name: str, default: bool | None = False) -> Flag:
-    return Flag(name, None, default)
+class _LoraModules(argparse.Action):
+    """``name=path`` or a JSON object each."""
 
-
-FLAGS: tuple[Flag, ...] = (
-    # The API server.
-    _switch("headless"),
-    Flag("api-server-count", int, None, short="-asc"),
-    Flag("host", str),
-    Flag("port", int, 8000),
-    Flag("uvicorn-log-level", str, "info"),
-    _switch("disable-uvicorn-access-log"),
-    Flag("disable-access-log-for-endpoints", str),
-    _switch("allow-credentials"),
-    Flag("allowed-origins", json_object, ["*"]),
-    Flag("allowed-methods", json_object, ["*"]),
-    Flag("allowed-headers", json_object, ["*"]),
-    Flag("api-key", str, None, many=True),
-    Flag("ssl-keyfile", str),
-    Flag("ssl-certfile", str),
-    Flag("root-path", str),
-    Flag("lora-modules", str, None, many=True),
-    Flag("chat-template", str),
-    Flag("chat-template-content-format", str, "auto", choices=("auto", "string", "openai")),
-    Flag("response-role", str, "assistant"),
-    _switch("enable-auto-tool-choice"),
-    Flag("tool-call-parser", str),
-    _switch("enable-request-id-headers"),
-    _switch("return-tokens-as-token-ids"),
-    _switch("enable-prompt-tokens-details"),
-    _switch("enable-server-load-tracking"),
-    _switch("enable-force-include-usage"),
-    _switch("enable-tokenizer-info-endpoint"),
-    _switch("enable-per-request-metrics"),
-    _switch("disable-fastapi-docs"),
-    # The model.
-    Flag("model", str, "Qwen/Qwen3-0.6B"),
-    Flag("runner", str, "auto", choices=("auto", "generate", "pooling", "draft")),
-    Flag("tokenizer", optional(str)),
-    Flag("tokenizer-mode", str, "auto"),
-    _switch("trust-remote-code"),
-    Flag("dtype", str, "auto", choices=("auto", "bfloat16", "float", "float16", "float32", "half")),
-    Flag("seed", int, 0),
-    Flag("hf-config-path", optional(str)),
-    Flag("revision", optional(str)),
-    Flag("code-revision", optional(str)),
-    Flag("tokenizer-revision", optional(str)),
-    Flag("max-model-len", model_length),
-    Flag("quantization", optional(str), short="-q"),
-    _switch("enforce-eager"),
-    Flag("max-logprobs", int, 20),
-    _switch("disable-sliding-window"),
-    _switch("disable-cascade-attn", True),
-    _switch("skip-tokenizer-init"),
-    Flag("served-model-name", str, None, many=True),
-    Flag("config-format", str, "auto"),
-    Flag("hf-token", optional(str)),
-    Flag("hf-overrides", json_object, {}),
-    Flag("generation-config", str, "auto"),
-    Flag("override-generation-config", json_object, {}),
-    _switch("enable-sleep-mode"),
-    Flag("model-impl", str, "auto"),
-    # Loading.
-    Flag("load-format", str, "auto"),
-    Flag("download-dir", optional(str)),
-    Flag("model-loader-extra-config", json_object, {}),
-    Flag("attention-backend", optional(str)),
-    Flag("reasoning-parser", str, ""),
-    # Parallelism.
-    Flag("distributed-executor-backend", optional(str)),
-    Flag("pipeline-parallel-size", int, 1, short="-pp"),
-    Flag("tensor-parallel-size", int, 1, short="-tp"),
-    Flag("data-parallel-size", int, 1, short="-dp"),
-    _switch("enable-expert-parallel"),
-    _switch("disable-custom-all-reduce"),
-    # The KV cache.
-    Flag("block-size", optional(int)),
-    Flag("gpu-memory-utilization", float, 0.92),
-    Flag("kv-cache-memory-bytes", optional(human_int)),
-    Flag("swap-space", float, 4.0),
-    Flag("kv-cache-dtype", str, "auto"),
-    Flag("num-gpu-blocks-override", optional(int)),
-    _switch("enable-prefix-caching", None),
-    Flag("prefix-caching-hash-algo", str, "sha256"),
-    Flag("cpu-offload-gb", float, 0.0),
-    Flag("limit-mm-per-prompt", json_object, {}),
-    _switch("enable-lora"),
-    _switch("enable-mfu-metrics"),
-    _switch("kv-cache-metrics"),
-    # The scheduler.
-    Flag("max-num-batched-tokens", optional(human_int)),
-    Flag("max-num-seqs", optional(int)),
-    Flag("max-num-scheduled-tokens", optional(human_int)),
-    Flag("long-prefill-token-threshold", int, 0),
-    Flag("scheduling-policy", str, "fcfs", choices=("fcfs", "priority")),
-    _switch("enable-chunked-prefill", None),
-    _switch("async-scheduling", None),
-    Flag("stream-interval", int, 1),
-    # Compilation and speculation.
-    Flag("compilation-config", json_object, None, short="-cc"),
-    Flag("kernel-config", json_object, None),
-    Flag("speculative-config", json_object, None, short="-sc"),
-    Flag("spec-method", str, None, choices=SPEC_METHODS),
-    Flag("spec-model", str),
-    Flag("spec-tokens", int),
-    Flag("additional-config", json_object, {}),
-    Flag("optimization-level", int, 2),
-    # Logging.
-    _switch("disable-log-stats"),
-    _switch("enable-log-requests"),
-)
+    def __call__(
+        self, parser: argparse.ArgumentParser, namespace: argparse.Namespace, values: Any, option: str | None = None
+    ) -> None:
+        found = []
+        for item in filter(None, values):
+            if "=" in item and "," not in item:
+                name, path = item.split("=")
+                found.append(LoRAModulePath(name, path))
+                continue
+            try:
+                found.append(LoRAModulePath(**json.loads(item)))
+            except json.JSONDecodeError:
+                parser.error(f"Invalid JSON format for {self.option_strings[0]}: {item}")
+            except TypeError as error:
+                parser.error(f"Invalid fields for {self.option_strings[0]}: {item} - {error}")
+        setattr(namespace, self.dest, found)

@@ -38,6 +38,12 @@ def core(level: Level, source: str, message: str) -> None:
     write("EngineCore", level, source, message)
 
 
+def early_warning(message: str) -> None:
+    """A line of vLLM's argument parser, from before its processes have names."""
+    sys.stdout.write(f"WARNING {time.strftime('%m-%d %H:%M:%S')} [argparse_utils.py:422] {message}\n")
+    sys.stdout.flush()
+
+
 class Prefixed:
     """A stream for ``logging`` handlers that puts the API server's prefix before every line."""
 

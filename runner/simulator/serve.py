@@ -26,6 +26,7 @@ from runner.simulator import (
     log,
     profile,
     shutdown_log,
+    simulated,
     startup_log,
     step_time,
     wording,
@@ -57,7 +58,7 @@ def main(argv: Sequence[str], environment: Mapping[str, str]) -> int:
         sys.stderr.write(f"embedded engine: bad SIMULATOR_ variable: {error}\n")
         return 2
     seconds += float(active.parameter("slow-start", "seconds") or 0)
-    given = arguments.parse(argv)
+    given = arguments.parse(argv, release.version, log.early_warning)
     unknown = [name for name in active.all_ignored_flags if name not in given.values]
     if unknown:
         sys.stderr.write(f"embedded engine: bad SIMULATOR_FAULTS: no such flag: {', '.join(unknown)}\n")
@@ -72,7 +73,10 @@ def main(argv: Sequence[str], environment: Mapping[str, str]) -> int:
     given = given.without(active.ignored_flags("parsed-only"), shown=True)
     if crash in ("bad-model", "bad-config"):
         return crashes.crash_at_start(crash, given.values["model"], imitated.host, release)
+    for remark in simulated.remarks(given):
+        sys.stderr.write(f"{remark}\n")
     try:
+        simulated.refuse(given)
         effective = configuration.build(given.values, environment, release, imitated)
     except ValueError as error:
         return crashes.crash(f"ValueError: {error}", release)

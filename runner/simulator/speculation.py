@@ -40,6 +40,7 @@ def from_arguments(values: Mapping[str, Any]) -> Speculation | None:
             name = flag.replace("_", "-")
             raise ValueError(f"--{name} and --speculative-config['{key}'] are mutually exclusive")
         options[key] = values[flag]
+    options = {key.replace("-", "_"): value for key, value in options.items()}
     return _build(options, str(values["model"])) if options else None
 
 

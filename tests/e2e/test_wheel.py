@@ -20,7 +20,9 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     subprocess.run(build, check=True, capture_output=True)
     [wheel] = (folder / "dist").glob("*.whl")
     names = ZipFile(wheel).namelist()
-    for name in ("templates/report.md.j2", "schemas/experiment.schema.json", "specs/ngram-spec.yaml"):
+    shipped = ["templates/report.md.j2", "schemas/experiment.schema.json", "specs/ngram-spec.yaml"]
+    shipped += [f"schemas/vllm-serve/{version}.json" for version in ("0.26.0", "0.32.0", "0.33.0")]
+    for name in shipped:
         assert f"runner/_data/{name}" in names
     assert not [name for name in names if name.startswith(("tests/", "benchmarks/"))]
     target = folder / "site"

@@ -113,9 +113,7 @@ DEATHS = {
     # What a person would quote of each: its last error, and the one that caused it where that is another.
     "crashes/unknown-flag.log": ["vllm: error: unrecognized arguments: --max-num-seq-s 8"],
     "crashes/bad-value.log": ["vllm serve: error: argument --max-num-seqs: invalid int value: 'many'"],
-    "crashes/model-not-found.log": [
-        "huggingface_hub.errors.LocalEntryNotFoundError: Cannot find an appropriate cached"
-    ],
+    "crashes/model-not-found.log": ["huggingface_hub.errors.LocalEntryNotFoundError: Cannot find an"],
     "crashes/model-path-missing.log": ["huggingface_hub.errors.HFValidationError: Repo id must be in the form"],
     "crashes/spec-tokens-alone.log": [
         "pydantic_core._pydantic_core.ValidationError: 1 validation error for SpeculativeConfig: "

@@ -177,7 +177,7 @@ def _last_steps(plan: Plan, result: StepResult) -> Iterator[tuple[Output, LastSt
 
 def configured(argv: Sequence[str], environment: Mapping[str, str], version: str, imitated: str) -> Configuration:
     """The embedded engine's configuration for a recorded command line."""
-    values = arguments.parse(list(argv)).values
+    values = arguments.parse(list(argv), version, print).values
     return configuration.build(values, environment, release.named(version), profile.load(imitated))
 
 

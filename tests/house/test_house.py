@@ -1,6 +1,7 @@
 """The house's own rules: style, types, directions, and names that belong to one room."""
 
 import ast
+import json
 import re
 import subprocess
 import sys
@@ -43,9 +44,9 @@ def literals(path: Path) -> Iterator[tuple[int, str]]:
 
 def known_flags() -> set[str]:
     """Every flag that the embedded engine knows, in both spellings, but for words that mean other things too."""
-    text = (ROOT / "runner" / "simulator" / "flags.py").read_text(encoding="utf-8")
-    kebab = set(re.findall(r'"([a-z]+(?:[-_][a-z0-9]+)+)"', text))
-    names = {name.replace("_", "-") for name in kebab} - set(FEATURES)
+    files = sorted((ROOT / "schemas" / "vllm-serve").glob("*.json"))
+    words = {entry["dest"] for file in files for entry in json.loads(file.read_text(encoding="utf-8"))["actions"]}
+    names = {word.replace("_", "-") for word in words if "_" in word} - set(FEATURES)
     assert {"max-num-seqs", "spec-tokens", "enforce-eager"} <= names
     return names | {name.replace("-", "_") for name in names}
 

@@ -21,7 +21,7 @@ UNSUPPORTED = "ngram/ngram_gpu speculative decoding"
 
 
 def build(version: str, host: str, *flags: str, **environment: str) -> Configuration:
-    values = arguments.parse(["serve", "m", "--max-model-len", "2048", *flags]).values
+    values = arguments.parse(["serve", "m", "--max-model-len", "2048", *flags], version, print).values
     return configuration.build(values, environment, release.named(version), profile.load(host))
 
 

@@ -27,14 +27,14 @@ def test_default_limits_and_chunked_prefill_line(start: Callable[..., EngineProc
     assert 'enable_prefix_caching="False"' in engine.http.get("/metrics").text
 
 
-def test_json_forms_are_shown_as_one_dictionary(start: Callable[..., EngineProcess]) -> None:
+def test_dotted_words_are_shown_as_one_dictionary(start: Callable[..., EngineProcess]) -> None:
     engine = start(
-        "-sc", '{"method": "ngram"}', "--speculative-config.num-speculative-tokens", "3",
+        "--speculative-config.method", "ngram", "--speculative_config.num-speculative-tokens", "3",
         "--served-model-name", "a", "b",
     )  # fmt: skip
     engine.ready()
     shown = arguments(engine)
-    assert shown["speculative_config"] == {"method": "ngram", "num_speculative_tokens": 3}
+    assert shown["speculative_config"] == {"method": "ngram", "num-speculative-tokens": 3}
     assert shown["served_model_name"] == ["a", "b"]
     names = [item["id"] for item in engine.http.get("/v1/models").json()["data"]]
     assert names == ["a", "b"]

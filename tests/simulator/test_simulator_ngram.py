@@ -71,11 +71,11 @@ def test_drafters_equal_brute_force_on_100_000_sequences() -> None:
         (("--spec-method=ngram", "--spec_tokens=3"), 5, 5, 3),
         (
             (
-                "--speculative-config",
-                '{"method": "ngram", "num_speculative_tokens": 4}',
+                "--speculative-config.method=ngram",
+                "--speculative_config.num_speculative_tokens=4",
                 "--speculative-config.prompt_lookup_max",
                 "4",
-                "-sc.prompt-lookup-min=2",
+                "--speculative-config.prompt-lookup-min=2",
             ),
             2,
             4,
