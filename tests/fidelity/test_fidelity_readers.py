@@ -34,10 +34,24 @@ Make = Callable[[], Source]
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "source" in metafunc.fixturenames:
         own = metafunc.config.getoption("--recordings")
-        made: list[tuple[str, Make]] = [(one.name, partial(_same, one)) for one in fr.recorded()]
+        needed = getattr(metafunc.function, "needed", ())
+        # What was not recorded of a process is no test of it; a user's own recording is told what it lacks.
+        made: list[tuple[str, Make]] = [
+            (one.name, partial(_same, one)) for one in fr.recorded() if all(getattr(one, name) for name in needed)
+        ]
         made += [(fr.embedded_name(*which), partial(fr.embedded, *which)) for which in fr.EMBEDDED]
         made += [(f"own/{one.name}", partial(_same, one)) for one in (users(Path(own)) if own else ())]
         metafunc.parametrize("source", [make for _, make in made], ids=[name for name, _ in made], indirect=True)
+
+
+def needs(*names: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Which artefacts of a source a test reads."""
+
+    def mark(test: Callable[..., None]) -> Callable[..., None]:
+        test.needed = names  # type: ignore[attr-defined]  # an attribute of the function, read when tests are made
+        return test
+
+    return mark
 
 
 def _same(source: Source) -> Source:
@@ -94,6 +108,7 @@ def test_every_kind_of_artefact_is_there_on_both_sides() -> None:
 # Logs
 
 
+@needs("log")
 def test_every_line_of_a_log_is_somebodys(source: Source) -> None:
     lines = log_lines(source)
     found = survey(lines)
@@ -111,6 +126,7 @@ def _dated(line: str) -> bool:
                for at, word in enumerate(words))  # fmt: skip
 
 
+@needs("log")
 def test_a_log_says_what_the_command_asked(source: Source) -> None:
     log = read_log(log_lines(source))
     assert log.version == source.version
@@ -128,6 +144,7 @@ def test_a_log_says_what_the_command_asked(source: Source) -> None:
     assert found["max-num-batched-tokens"].value == source.batched
 
 
+@needs("log")
 def test_what_a_build_cannot_print_is_absent_and_no_zero(source: Source) -> None:
     """The table of source and field: the absent ones are known from the build, the release and the command."""
     facts = log_facts(read_log(log_lines(source)))
@@ -154,6 +171,7 @@ def expected_verdict(source: Source, name: str, value: Any, *, scraped: bool) ->
     return InForce.PARSED
 
 
+@needs("log")
 def test_every_option_of_the_command_is_in_force_or_parsed(source: Source) -> None:
     log = read_log(log_lines(source))
     scrape = parse(next(iter(source.scrapes.values()))) if source.scrapes else None
@@ -164,6 +182,7 @@ def test_every_option_of_the_command_is_in_force_or_parsed(source: Source) -> No
         assert {one.name: one.verdict for one in found} == expected
 
 
+@needs("log")
 def test_no_other_option_is_in_force(source: Source) -> None:
     log = read_log(log_lines(source))
     for name, value in source.args.items():
@@ -187,6 +206,7 @@ def scrapes_of(source: Source) -> dict[str, Exposition]:
     return {name: parse(text) for name, text in source.scrapes.items()}
 
 
+@needs("scrapes")
 def test_every_sample_of_a_scrape_is_read(source: Source) -> None:
     for name, scrape in scrapes_of(source).items():
         text = source.scrapes[name]
@@ -198,6 +218,7 @@ def test_every_sample_of_a_scrape_is_read(source: Source) -> None:
         assert strangers == set(), "known neither as read nor as unread: runner/engine/metrics.py"
 
 
+@needs("scrapes")
 def test_every_name_that_is_read_is_there_and_speculation_only_when_on(source: Source) -> None:
     names = {name for name in vars(metrics).values() if isinstance(name, str) and name.startswith("vllm:")} - {"vllm:"}
     for scrape in scrapes_of(source).values():
@@ -205,6 +226,7 @@ def test_every_name_that_is_read_is_there_and_speculation_only_when_on(source: S
         assert there == {name for name in names if source.on or not name.startswith("vllm:spec_decode")}
 
 
+@needs("windows")
 def test_a_window_counts_the_requests_that_were_sent(source: Source) -> None:
     if not source.windows:
         pytest.skip("no pair of scrapes was recorded of this process")
@@ -227,6 +249,7 @@ def test_a_window_counts_the_requests_that_were_sent(source: Source) -> None:
 # Replies and streams
 
 
+@needs("replies")
 def test_every_reply_is_read_and_its_tokens_agree(source: Source) -> None:
     if not source.replies:
         pytest.skip("no plain reply was recorded of this process")
@@ -249,6 +272,7 @@ def test_every_reply_is_read_and_its_tokens_agree(source: Source) -> None:
             assert token_counts(reply) == {fr.TOKENS} and reply.token_ids is not None
 
 
+@needs("streams")
 def test_every_event_of_a_stream_is_consumed_and_every_token_counted(source: Source) -> None:
     if not source.streams:
         pytest.skip("no stream was recorded of this process")
@@ -282,6 +306,7 @@ def test_every_event_of_a_stream_is_consumed_and_every_token_counted(source: Sou
 # What a server says of itself
 
 
+@needs("models", "said_version")
 def test_a_server_names_its_model_and_its_version(source: Source) -> None:
     if source.models is None or source.said_version is None:
         pytest.skip("neither was recorded of this process")
@@ -290,6 +315,7 @@ def test_a_server_names_its_model_and_its_version(source: Source) -> None:
     assert version is not None and [fact.value for fact in version.facts] == [source.version]
 
 
+@needs("server_info")
 def test_a_server_info_says_what_the_command_asked(source: Source) -> None:
     if source.server_info is None:
         pytest.skip("no server info was recorded of this process")
