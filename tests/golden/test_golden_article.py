@@ -71,10 +71,19 @@ def test_every_exception_is_of_a_cell_that_the_article_prints() -> None:
     assert len(EXCEPTIONS) < len(CELLS) / 5
 
 
+def test_what_the_article_says_twice_comes_out_once(tables: list[Table]) -> None:
+    for one in EXPECTED["contradicted"]:
+        shown = found(tables, one["table"], tuple(one["key"]), one["column"])
+        assert shown == one["ours"] != one["article"], one
+
+
 def test_every_table_is_compared_or_named() -> None:
     compared = {name.removesuffix("-change") for name in EXPECTED["tables"]}
     assert compared | set(EXPECTED["uncompared"]) == set(TABLE_IDS)
     assert not compared & set(EXPECTED["uncompared"])
+    for one in EXPECTED["untested"]:
+        keys = {tuple(row["key"]) for row in EXPECTED["tables"][one["table"]]}
+        assert one["why"] and ("row" not in one or (one["row"],) in keys)
 
 
 def test_the_tables_come_in_the_articles_order(tables: list[Table]) -> None:
