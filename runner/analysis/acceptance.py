@@ -4,7 +4,7 @@ import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from runner.analysis.counters import counter_delta
+from runner.analysis.counters import summed_delta
 from runner.analysis.value import Absent, Value, ratio
 from runner.engine import metrics
 from runner.record.record import Record, Round
@@ -50,9 +50,9 @@ class Drafting:
 def drafting(rounds: Sequence[Round]) -> Drafting:
     """The three counters' changes, summed over rounds."""
     return Drafting(
-        drafts=_sum(rounds, metrics.SPEC_DRAFTS),
-        draft_tokens=_sum(rounds, metrics.SPEC_DRAFT_TOKENS),
-        accepted=_sum(rounds, metrics.SPEC_ACCEPTED_TOKENS),
+        drafts=summed_delta(rounds, metrics.SPEC_DRAFTS),
+        draft_tokens=summed_delta(rounds, metrics.SPEC_DRAFT_TOKENS),
+        accepted=summed_delta(rounds, metrics.SPEC_ACCEPTED_TOKENS),
     )
 
 
@@ -71,10 +71,10 @@ def accepted_per_position(rounds: Sequence[Round]) -> dict[int, Value] | Absent:
     if not positions:
         return Absent("series-absent", {"name": metrics.SPEC_ACCEPTED_PER_POS})
     counts = {
-        position: _sum(rounds, metrics.SPEC_ACCEPTED_PER_POS, **{metrics.POSITION_LABEL: str(position)})
+        position: summed_delta(rounds, metrics.SPEC_ACCEPTED_PER_POS, **{metrics.POSITION_LABEL: str(position)})
         for position in sorted(positions)
     }
-    falling = [_sum(rounds, metrics.SPEC_DRAFTS), *counts.values()]
+    falling = [summed_delta(rounds, metrics.SPEC_DRAFTS), *counts.values()]
     for before, after in itertools.pairwise(falling):
         if not isinstance(before, Absent) and not isinstance(after, Absent) and after > before:
             return dict.fromkeys(counts, Absent("counters-contradict"))
@@ -85,7 +85,7 @@ def tokens_per_decode_step(rounds: Sequence[Round]) -> Value:
     """(Δgeneration tokens − Δfirst tokens) ÷ Δdecode steps: the gain of speculation that needs no draft counter
     and has one meaning in every version (a decode step is one sample of the inter-token histogram)."""
     generated, first, steps = (
-        _sum(rounds, name) for name in (metrics.GENERATION_TOKENS, metrics.TTFT_COUNT, metrics.ITL_COUNT)
+        summed_delta(rounds, name) for name in (metrics.GENERATION_TOKENS, metrics.TTFT_COUNT, metrics.ITL_COUNT)
     )
     if isinstance(generated, Absent) or isinstance(first, Absent):
         return generated if isinstance(generated, Absent) else first
@@ -105,13 +105,9 @@ def speculates(record: Record, arm: str) -> bool:
     )
 
 
-def _sum(rounds: Sequence[Round], name: str, **labels: str) -> Value:
-    if not rounds:
-        return Absent("not-measured")
-    total = 0.0
-    for round_ in rounds:
-        change = counter_delta(round_, name, **labels)
-        if isinstance(change, Absent):
-            return change
-        total += change
-    return total
+def speculation_known(record: Record) -> bool:
+    """Whether of every arm something tells if it speculates: only then can it be said that none does."""
+    return all(
+        speculates(record, arm.id) or any(engine.evidence is not None for engine in record.of_arm(arm.id))
+        for arm in record.plan.arms
+    )

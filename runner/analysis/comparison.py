@@ -69,9 +69,9 @@ class Comparison:
         return over(ratios) if ratios else Absent("not-measured")
 
 
-def comparison(record: Record, arm: str, concurrency: int) -> Comparison:
-    """The arm against the plan's baseline."""
-    return Comparison(cell(record, record.plan.baseline, concurrency), cell(record, arm, concurrency))
+def comparison(record: Record, arm: str, concurrency: int, base: str | None = None) -> Comparison:
+    """The arm against `base`, the plan's baseline unless another is named."""
+    return Comparison(cell(record, base or record.plan.baseline, concurrency), cell(record, arm, concurrency))
 
 
 def _samples(one: Cell, metric: str) -> dict[str, list[float]] | Absent:

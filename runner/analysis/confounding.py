@@ -60,14 +60,25 @@ def confounders(record: Record, arm: Arm) -> list[Difference]:
 
 
 def controls(record: Record, arm: Arm) -> list[tuple[Arm, list[str]]]:
-    """The other arms that share confounders with this one, and which: against them the comparison is free of those."""
+    """The other arms that are the baseline but for confounders of this one, which they share: against them the
+    comparison is free of those. An argument that only says such a feature does not count as a difference."""
+    base = record.plan.arm(record.plan.baseline)
     features = [one.feature for one in confounders(record, arm)]
     found = []
     for other in record.plan.others:
-        shared = [name for name in features if _feature(record, other.id, name) == _feature(record, arm.id, name)]
-        if other.id != arm.id and shared and _evidence(record, other.id):
+        if other.id == arm.id or not _evidence(record, other.id):
+            continue
+        shared = [name for name in features if _alike(record, other.id, arm.id, name)]
+        beside = _changed(base, other) - {name.replace("-", "_") for name in shared}
+        if shared and not beside and other.request == base.request:
             found.append((other, shared))
     return found
+
+
+def _alike(record: Record, one: str, other: str, feature: str) -> bool:
+    """Whether all processes of both arms have one known value of the feature."""
+    values = [*_feature(record, one, feature), *_feature(record, other, feature)]
+    return None not in values and all(value == values[0] for value in values)
 
 
 def parsed_differences(record: Record, arm: Arm) -> dict[str, tuple[Any, Any]] | None:

@@ -1,5 +1,6 @@
 """Counters over a round's window, from the scrape before to the scrape after."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from runner.analysis.value import Absent, Value
@@ -19,6 +20,19 @@ def counter_delta(round_: Round, name: str, **labels: str) -> Value:
         return change.value
     reason = {"reset": "counter-reset", "mixed-models": "models-mixed"}.get(change.reason or "", "series-absent")
     return Absent(reason, {"name": name})
+
+
+def summed_delta(rounds: Sequence[Round], name: str, **labels: str) -> Value:
+    """The changes of a counter over the windows of several rounds, added up; absent as soon as one is."""
+    if not rounds:
+        return Absent("not-measured")
+    total = 0.0
+    for round_ in rounds:
+        change = counter_delta(round_, name, **labels)
+        if isinstance(change, Absent):
+            return change
+        total += change
+    return total
 
 
 def window_requests(round_: Round, *, warm_up_counted: bool) -> tuple[int, int]:

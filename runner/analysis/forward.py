@@ -5,7 +5,7 @@ from statistics import fmean
 
 from runner.analysis.acceptance import drafting, tokens_per_decode_step
 from runner.analysis.cell import Cell
-from runner.analysis.counters import counter_delta, window_requests
+from runner.analysis.counters import summed_delta
 from runner.analysis.value import Absent, Value, combine, ratio
 from runner.engine import metrics
 
@@ -16,15 +16,18 @@ class ForwardModel:
 
     A draft step emits its accepted tokens and one more, every other step emits one: a reconstruction, which takes
     the cost of a step to be the same in both arms (`predicted`). `with_step_cost` drops that: tokens per decode
-    step × step time of the baseline ÷ step time of the other, all three from the engine's own histograms.
+    step × step time of the baseline ÷ step time of the other, all three from the engine's own histograms. Those hold
+    every request of the window, excluded and foreign ones too, and so does `measured_in_window`: the baseline's mean
+    end-to-end latency ÷ the other's, of the same engines' histograms over the same windows.
     """
 
-    requests: int
+    requests: Value
     drafts: Value
     accepted: Value
     completion_tokens: Value
     tokens_per_step: Value
     step_time_ratio: Value
+    measured_in_window: Value
 
     @property
     def of_drafts(self) -> Value:
@@ -54,17 +57,22 @@ class ForwardModel:
 
 def forward_model(base: Cell, other: Cell) -> ForwardModel:
     """The model of `other` against `base`, over all their rounds' windows."""
-    windows = [window_requests(r, warm_up_counted=other.phase.warm_up_counted)[0] for r in other.rounds]
-    requests = sum(windows)
+    requests = summed_delta(other.rounds, metrics.E2E_COUNT)
     counted = drafting(other.rounds)
     return ForwardModel(
         requests=requests,
-        drafts=counted.contradiction or ratio(counted.drafts, float(requests)),
-        accepted=counted.contradiction or ratio(counted.accepted, float(requests)),
+        drafts=counted.contradiction or ratio(counted.drafts, requests),
+        accepted=counted.contradiction or ratio(counted.accepted, requests),
         completion_tokens=_completion_tokens(other),
         tokens_per_step=tokens_per_decode_step(other.rounds),
-        step_time_ratio=ratio(_step_time(base), _step_time(other)),
+        step_time_ratio=ratio(_mean(base, *_STEP), _mean(other, *_STEP)),
+        measured_in_window=ratio(_mean(base, *_LATENCY), _mean(other, *_LATENCY)),
     )
+
+
+_STEP = (metrics.ITL_SUM, metrics.ITL_COUNT)
+"""One sample per decode step and request."""
+_LATENCY = (metrics.E2E_SUM, metrics.E2E_COUNT)
 
 
 def _completion_tokens(cell: Cell) -> Value:
@@ -75,11 +83,6 @@ def _completion_tokens(cell: Cell) -> Value:
     return fmean(known)
 
 
-def _step_time(cell: Cell) -> Value:
-    """Mean seconds of a decode step: Δsum ÷ Δcount of the inter-token histogram, one sample per step and request."""
-    sums: Value = 0.0
-    counts: Value = 0.0
-    for round_ in cell.rounds:
-        sums = combine(lambda a, b: a + b, sums, counter_delta(round_, metrics.ITL_SUM))
-        counts = combine(lambda a, b: a + b, counts, counter_delta(round_, metrics.ITL_COUNT))
-    return ratio(sums, counts)
+def _mean(cell: Cell, sums: str, counts: str) -> Value:
+    """Δsum ÷ Δcount of a histogram over the cell's windows, in seconds."""
+    return ratio(summed_delta(cell.rounds, sums), summed_delta(cell.rounds, counts))

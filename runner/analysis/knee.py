@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from runner.analysis.cell import cell, concurrencies
 from runner.analysis.gauges import gauge
+from runner.analysis.separation import workload
 from runner.analysis.value import Absent, Value
 from runner.record.record import Record
 
@@ -31,8 +32,8 @@ class Knee:
 
 
 def find_knee(points: Sequence[GridPoint]) -> Knee | Absent:
-    """The highest concurrency whose gain over the previous grid point is material and which leaves no queue
-    (article, section 9-4); the lowest one where no gain is.
+    """The highest concurrency whose gain over the previous grid point, and over every lower one, is material and which
+    leaves no queue (article, section 9-4); the lowest one where no gain is.
 
     Absent when the knee is outside the grid: above it (`knee-not-reached`) where the last point still paid and
     left no queue, below it (`knee-below-grid`) where the first one queues already; and when a throughput, or the
@@ -47,7 +48,8 @@ def find_knee(points: Sequence[GridPoint]) -> Knee | Absent:
             return here.throughput
         if isinstance(following.throughput, Absent):
             return following.throughput
-        if following.throughput / here.throughput - 1 > MATERIAL_GAIN:
+        lower = max(one.throughput for one in ordered[:index] if not isinstance(one.throughput, Absent))
+        if min(following.throughput / here.throughput, following.throughput / lower) - 1 > MATERIAL_GAIN:
             if isinstance(following.waiting, Absent):
                 return Absent("queue-unknown", {"concurrency": following.concurrency})
             best = best if _queues(following) else index
@@ -61,7 +63,9 @@ def _queues(point: GridPoint) -> bool:
 
 
 def knee(record: Record, arm: str) -> Knee | Absent:
-    """The knee of an arm over the plan's grid."""
+    """The knee of an arm over the plan's grid; absent where its phases send different prompts."""
+    if len({workload(record, level) for level in concurrencies(record)}) > 1:
+        return Absent("phases-differ")
     points = []
     for level in concurrencies(record):
         one = cell(record, arm, level)

@@ -28,11 +28,12 @@ def latencies_by_body(round_: Round) -> dict[str, list[float]]:
 
 
 def client_mean_latency(round_: Round) -> Value:
-    """Mean of the client's latencies, in seconds. Used at concurrency 1, where single times mean something."""
+    """Mean of the client's latencies, in seconds: of the means of each prompt, so that a request that is excluded does
+    not change the mix. Used at concurrency 1, where single times mean something."""
     if round_.finished is None or not round_.finished.complete:
         return Absent("interrupted")
-    times = client_latencies(round_)
-    return fmean(times) if times else Absent("no-ok-requests")
+    times = latencies_by_body(round_)
+    return fmean(map(fmean, times.values())) if times else Absent("no-ok-requests")
 
 
 def server_mean_latency(round_: Round, phase: PlannedPhase) -> Value:

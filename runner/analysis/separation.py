@@ -8,6 +8,7 @@ from runner.analysis.cell import concurrencies
 from runner.analysis.comparison import comparison
 from runner.analysis.value import Absent
 from runner.engine.batch import BATCH_LIMIT
+from runner.plan.model import PlannedPhase
 from runner.record.record import Record
 
 
@@ -24,23 +25,57 @@ class Separation:
 
 
 def separation(
-    record: Record, arm: str, level: int, metric: str = "throughput", bound: float = 1.0
+    record: Record,
+    arm: str,
+    level: int,
+    metric: str = "throughput",
+    bound: float = 1.0,
+    base: str | None = None,
 ) -> Separation | Absent:
-    """Whether the ranges of the arm and of the baseline are apart, at this concurrency and at every other one that
-    runs the same batch: those at or above both arms' `max-num-seqs`. Absent where this one cannot be judged."""
-    own = _own(record, arm, level, metric, bound)
+    """Whether the ranges of the arm and of `base` (the baseline) are apart, at this concurrency and at every other
+    one that runs the same batch. Absent where this one cannot be judged, and where it is apart and another one, which
+    would have to confirm it, cannot be judged."""
+    base = record.plan.baseline if base is None else base
+    own = _own(record, arm, level, metric, bound, base)
     if isinstance(own, Absent) or own == "overlaps":
         return own if isinstance(own, Absent) else Separation("overlaps")
-    full = same_batch(record, arm, concurrencies(record))
-    others = [other for other in full if other != level] if level in full else []
-    unconfirmed = tuple(other for other in others if _own(record, arm, other, metric, bound) != own)
-    return Separation("overlaps", unconfirmed) if unconfirmed else Separation(own)
+    others = {
+        other: _own(record, arm, other, metric, bound, base)
+        for other in same_batch(record, (base, arm), level)
+        if other != level
+    }
+    unconfirmed = tuple(other for other, how in others.items() if not isinstance(how, Absent) and how != own)
+    if unconfirmed:
+        return Separation("overlaps", unconfirmed)
+    unknown = [other for other, how in others.items() if isinstance(how, Absent)]
+    if unknown:
+        return Absent("same-batch-unknown", {"levels": ", ".join(f"C={other}" for other in unknown)})
+    return Separation(own)
+
+
+def same_batch(record: Record, arms: Iterable[str], level: int) -> list[int]:
+    """The concurrencies that fill one and the same batch as this one in all of the arms, itself included: at or above
+    every arm's `max-num-seqs`, with the same prompts. None where that limit is not an argument of all of them, or
+    this concurrency does not reach it."""
+    limits = [record.plan.arm(one).argument(BATCH_LIMIT) for one in arms]
+    if any(isinstance(limit, bool) or not isinstance(limit, int) for limit in limits):
+        return []
+    full = max(limits)
+    load = workload(record, level)
+    found = [other for other in concurrencies(record) if other >= full and workload(record, other) == load]
+    return found if level in found else []
+
+
+def workload(record: Record, level: int) -> tuple[tuple[str, ...], bool]:
+    """What a concurrency's phase sends: its prompts, and whether it streams. Others' rounds say nothing about it."""
+    phase: PlannedPhase = next(phase for phase, other in record.plan.grid if other == level)
+    return tuple(phase.prompts), phase.stream
 
 
 def _own(
-    record: Record, arm: str, level: int, metric: str, bound: float
+    record: Record, arm: str, level: int, metric: str, bound: float, base: str
 ) -> Literal["faster", "slower", "overlaps"] | Absent:
-    pair = comparison(record, arm, level)
+    pair = comparison(record, arm, level, base)
     lowest, highest = pair.lowest_ratio(metric), pair.highest_ratio(metric)
     if isinstance(lowest, Absent):
         return lowest
@@ -49,12 +84,3 @@ def _own(
     if lowest > bound:
         return "faster"
     return "slower" if highest < bound else "overlaps"
-
-
-def same_batch(record: Record, arm: str, levels: Iterable[int]) -> list[int]:
-    """Those concurrencies that fill one and the same batch in both arms: at or above both arms' `max-num-seqs`. None
-    where that limit is not an argument of both."""
-    limits = [record.plan.arm(one).argument(BATCH_LIMIT) for one in (record.plan.baseline, arm)]
-    if any(isinstance(limit, bool) or not isinstance(limit, int) for limit in limits):
-        return []
-    return [level for level in levels if level >= max(limits)]

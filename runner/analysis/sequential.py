@@ -16,6 +16,16 @@ def sequential_cells(record: Record) -> tuple[Cell, list[Cell]] | None:
     return base, [cell for cell in own if cell is not base]
 
 
+def mean_seconds(cell: Cell) -> Value:
+    """Mean latency in seconds, as everywhere: of the rounds' means, each of its prompts' means."""
+    return cell.incomplete or (cell.mean_latency if cell.latencies else Absent("no-ok-requests"))
+
+
 def statistic(cell: Cell, function: Callable[[Sequence[float]], float]) -> Value:
-    """`function` of the client's latencies in seconds; absent for an incomplete cell."""
-    return cell.incomplete or (function(cell.latencies) if cell.latencies else Absent("no-ok-requests"))
+    """`function` of the client's single latencies in seconds; absent for an incomplete cell, and where several prompts
+    are mixed: a median or an extreme of a mix says nothing about any of them."""
+    if cell.incomplete is not None:
+        return cell.incomplete
+    if len(cell.phase.prompts) > 1:
+        return Absent("several-prompts")
+    return function(cell.latencies) if cell.latencies else Absent("no-ok-requests")

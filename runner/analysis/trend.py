@@ -6,7 +6,7 @@ from statistics import fmean
 from typing import Literal
 
 from runner.analysis.comparison import Comparison
-from runner.analysis.separation import same_batch
+from runner.analysis.separation import same_batch, workload
 from runner.analysis.throughput import throughput
 from runner.analysis.value import Absent, Value, ratio
 from runner.record.record import Record
@@ -32,13 +32,15 @@ def steps(record: Record, arm: str, ratios: Mapping[int, Sequence[Value]]) -> di
     more than the ratios of one and the same batch differ among themselves; `same-batch`: apart although the same
     batch runs at both, which is that noise; `overlaps`. Absent with fewer than two rounds a side.
     """
-    levels = sorted(ratios)
-    full = same_batch(record, arm, levels)
-    noise = _range([value for level in full for value in ratios[level]])
-    return {
-        (low, high): _step(ratios[low], ratios[high], noise, same=low in full and high in full)
-        for low, high in itertools.pairwise(levels)
-    }
+    found: dict[tuple[int, int], Step | Absent] = {}
+    for low, high in itertools.pairwise(sorted(ratios)):
+        if workload(record, low) != workload(record, high):
+            found[low, high] = Absent("phases-differ")
+            continue
+        full = [one for one in same_batch(record, (record.plan.baseline, arm), max(ratios)) if one in ratios]
+        noise = _range([value for level in full for value in ratios[level]])
+        found[low, high] = _step(ratios[low], ratios[high], noise, same=low in full and high in full)
+    return found
 
 
 def _step(earlier: Sequence[Value], later: Sequence[Value], noise: float, *, same: bool) -> Step | Absent:

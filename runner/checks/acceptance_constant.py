@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from runner.analysis.acceptance import drafting, speculates
+from runner.analysis.acceptance import drafting, speculates, speculation_known
 from runner.analysis.cell import cell, concurrencies
 from runner.analysis.value import Absent
 from runner.checks.finding import Finding, Judgement
@@ -24,9 +24,9 @@ def acceptance_constant(record: Record, parameters: AcceptanceConstant) -> Itera
             judged = True
             yield _judge(record, arm, parameters.tolerance)
     if not judged:
-        started = any(engine.evidence is not None for engine in record.engines)
-        judgement = Judgement.NOT_APPLICABLE if started else Judgement.INCONCLUSIVE
-        yield Finding(judgement, "no-speculation" if started else "no-evidence")
+        known = speculation_known(record)
+        judgement = Judgement.NOT_APPLICABLE if known else Judgement.INCONCLUSIVE
+        yield Finding(judgement, "no-speculation" if known else "no-evidence")
 
 
 def _judge(record: Record, arm: Arm, tolerance: float) -> Finding:

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from runner.analysis.acceptance import speculates
+from runner.analysis.acceptance import speculates, speculation_known
 from runner.analysis.cell import cell, concurrencies
 from runner.analysis.comparison import comparison
 from runner.analysis.forward import forward_model
@@ -16,20 +16,24 @@ from runner.spec.invariants import ForwardModel
 @check(ForwardModel)
 def forward_model_check(record: Record, parameters: ForwardModel) -> Iterator[Finding]:
     """Per arm that speculates while the baseline does not, at the lowest concurrency: tokens per decode step × step
-    time of the baseline ÷ step time of the arm, against the measured speed-up. The form of the article, which takes
-    steps to cost the same, is in the table of this name and judges nothing."""
+    time of the baseline ÷ step time of the arm, against the mean latency of the baseline ÷ the arm's over the same
+    windows. The form of the article, which takes steps to cost the same, is in the table and judges nothing."""
     base = record.plan.baseline
     arms = [arm for arm in record.plan.others if speculates(record, arm.id)]
-    if not arms or speculates(record, base):
-        started = any(engine.evidence is not None for engine in record.engines)
-        judgement = Judgement.NOT_APPLICABLE if started else Judgement.INCONCLUSIVE
-        yield Finding(judgement, "no-speculation" if started else "no-evidence")
+    if speculates(record, base):
+        yield Finding(Judgement.NOT_APPLICABLE, "baseline-speculates")
+        return
+    if not arms:
+        known = speculation_known(record)
+        judgement = Judgement.NOT_APPLICABLE if known else Judgement.INCONCLUSIVE
+        yield Finding(judgement, "no-speculation" if known else "no-evidence")
         return
     level = min(concurrencies(record))
     for arm in arms:
         subject = f"{arm.label} C={level}"
-        predicted = forward_model(cell(record, base, level), cell(record, arm.id, level)).with_step_cost
-        measured = comparison(record, arm.id, level).speedup
+        model = forward_model(cell(record, base, level), cell(record, arm.id, level))
+        predicted = model.with_step_cost
+        measured = comparison(record, arm.id, level).void or model.measured_in_window
         if isinstance(predicted, Absent):
             yield Finding(Judgement.INCONCLUSIVE, predicted.reason, predicted.figures, subject)
         elif isinstance(measured, Absent):

@@ -15,13 +15,17 @@ from runner.spec.invariants import LatencyCrossCheck
 def latency_cross_check(record: Record, parameters: LatencyCrossCheck) -> Iterator[Finding]:
     """Per cell above concurrency 1: |wall × concurrency ÷ requests ÷ histogram mean − 1| of its worst round. A round
     of fewer than four waves is not judged: its wall time over-estimates the latency by both ramps."""
-    for cell in cells(record):
-        if cell.concurrency > 1 and cell.rounds:
-            yield _judge(cell, parameters.tolerance)
+    loaded = [cell for cell in cells(record) if cell.concurrency > 1]
+    if not loaded:
+        yield Finding(Judgement.NOT_APPLICABLE, "only-sequential")
+    for cell in loaded:
+        yield _judge(cell, parameters.tolerance)
 
 
 def _judge(cell: Cell, tolerance: float) -> Finding:
     subject = f"{cell.arm.label} C={cell.concurrency}"
+    if not cell.rounds:
+        return Finding(Judgement.INCONCLUSIVE, "not-measured", {}, subject)
     judged = [round_ for round_ in cell.rounds if waves(round_) >= ENOUGH_WAVES]
     if not judged:
         return Finding(Judgement.NOT_APPLICABLE, "few-waves", {"needed": ENOUGH_WAVES}, subject)

@@ -21,6 +21,8 @@ def memory_per_running_check(record: Record, parameters: MemoryPerRunning) -> It
     if not any(sample.gpu_memory_mib is not None for one in record.all_rounds() for sample in one.samples):
         yield Finding(Judgement.NOT_APPLICABLE, "gpu-not-sampled")
         return
+    if max(concurrencies(record)) == 1:
+        yield Finding(Judgement.NOT_APPLICABLE, "only-sequential")
     for arm in record.plan.others:
         for level in concurrencies(record):
             if level == 1:

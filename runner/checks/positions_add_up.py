@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from runner.analysis.acceptance import accepted_per_position, drafting, speculates
+from runner.analysis.acceptance import accepted_per_position, drafting, speculates, speculation_known
 from runner.analysis.cell import Cell, cells
 from runner.analysis.value import Absent
 from runner.checks.finding import Finding, Judgement
@@ -18,19 +18,23 @@ def positions_add_up(record: Record, parameters: PositionsAddUp) -> Iterator[Fin
     del parameters
     judged = False
     for cell in cells(record):
-        if cell.rounds and speculates(record, cell.arm.id):
+        if speculates(record, cell.arm.id):
             judged = True
             yield _judge(cell)
     if not judged:
-        started = any(engine.evidence is not None for engine in record.engines)
-        judgement = Judgement.NOT_APPLICABLE if started else Judgement.INCONCLUSIVE
-        yield Finding(judgement, "no-speculation" if started else "no-evidence")
+        known = speculation_known(record)
+        judgement = Judgement.NOT_APPLICABLE if known else Judgement.INCONCLUSIVE
+        yield Finding(judgement, "no-speculation" if known else "no-evidence")
 
 
 def _judge(cell: Cell) -> Finding:
     subject = f"{cell.arm.label} C={cell.concurrency}"
     accepted = drafting(cell.rounds).accepted
     positions = accepted_per_position(cell.rounds)
+    if not cell.rounds:
+        return Finding(Judgement.INCONCLUSIVE, "not-measured", {}, subject)
+    if drafting(cell.rounds).drafts == 0:
+        return Finding(Judgement.INCONCLUSIVE, "no-drafts", {}, subject)
     if isinstance(positions, Absent):
         return Finding(Judgement.INCONCLUSIVE, positions.reason, positions.figures, subject)
     counts: list[float] = []

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from runner.analysis.cell import concurrencies
 from runner.analysis.comparison import Comparison, comparison
-from runner.analysis.separation import Separation, separation
+from runner.analysis.separation import separation
 from runner.analysis.value import Absent
 from runner.checks.finding import Finding, Judgement
 from runner.checks.registry import check
@@ -37,7 +37,11 @@ def _judge(record: Record, pair: Comparison, parameters: Speedup) -> Finding:
     lowest = pair.lowest_ratio(metric)
     if isinstance(found, Absent):
         return Finding(Judgement.INCONCLUSIVE, found.reason, found.figures, subject)
-    figures: dict[str, float | str] = {"ratio": found, "min": parameters.min, "metric": metric}
+    figures: dict[str, float | str] = {
+        "ratio": found,
+        "min": parameters.min,
+        "metric": "latency" if pair.base.concurrency == 1 else metric,
+    }
     if found <= parameters.min:
         return Finding(Judgement.FAIL, "speedup-below", figures, subject)
     if isinstance(lowest, Absent):
@@ -46,7 +50,9 @@ def _judge(record: Record, pair: Comparison, parameters: Speedup) -> Finding:
     if lowest <= parameters.min:
         return Finding(Judgement.INCONCLUSIVE, "speedup-not-separated", figures, subject)
     apart = separation(record, pair.other.arm.id, pair.base.concurrency, metric, parameters.min)
-    if isinstance(apart, Separation) and apart.unconfirmed:
+    if isinstance(apart, Absent):
+        return Finding(Judgement.INCONCLUSIVE, apart.reason, apart.figures, subject)
+    if apart.unconfirmed:
         figures["levels"] = ", ".join(f"C={level}" for level in apart.unconfirmed)
         return Finding(Judgement.INCONCLUSIVE, "speedup-not-confirmed", figures, subject)
     return Finding(Judgement.PASS, "speedup-above", figures, subject)

@@ -1,21 +1,22 @@
 """What a run did not check: the author's notes, and what follows from the record itself."""
 
-from runner.analysis.cell import cell, cells, concurrencies
-from runner.analysis.comparison import Comparison
+from runner.analysis.cell import cells, concurrencies
+from runner.analysis.comparison import comparison
 from runner.analysis.confounding import confounders, controls
 from runner.analysis.knee import knee
 from runner.analysis.value import Absent
 from runner.plan.model import Arm
 from runner.report.markdown import escape
 from runner.report.table import Source
+from runner.report.tables.summary import separated
 
 
 def _controlled(source: Source, arm: Arm, control: Arm, shared: list[str]) -> str:
     """What a control condition leaves of the question: the ratios against it, which no check judges."""
     ratios = []
     for level in concurrencies(source.record):
-        pair = Comparison(cell(source.record, control.id, level), cell(source.record, arm.id, level))
-        ratios.append(f"C={level} {source.numbers.ratio(pair.speedup)}")
+        pair = comparison(source.record, arm.id, level, control.id)
+        ratios.append(f"C={level} {source.numbers.ratio(pair.speedup)} ({separated(source, pair)})")
     return source.words(
         "gap-controlled",
         label=source.named(arm.id),
@@ -35,13 +36,14 @@ def computed_gaps(source: Source, empty_tables: list[str]) -> list[str]:
             why = words(one.incomplete.reason, **one.incomplete.figures)
             gaps.append(words("gap-cell", label=source.label(one.arm.id), level=one.concurrency, why=why))
     for arm in plan.others:
-        features = [source.feature(one.feature) for one in confounders(record, arm)]
         known = controls(record, arm)
-        if features and not known:
-            gaps.append(words("gap-confounded", label=source.named(arm.id), features=", ".join(features)))
-        gaps += [_controlled(source, arm, control, shared) for control, shared in known]
-    if not any(phase.stream for phase in plan.phases):
-        gaps.append(words("gap-ttft"))
+        shared = {name for _, names in known for name in names}
+        alone = [one.feature for one in confounders(record, arm) if one.feature not in shared]
+        if alone:
+            features = ", ".join(map(source.feature, alone))
+            gaps.append(words("gap-confounded", label=source.named(arm.id), features=features))
+        gaps += [_controlled(source, arm, control, names) for control, names in known]
+    gaps.append(words("gap-ttft-streamed" if any(phase.stream for phase in plan.phases) else "gap-ttft"))
     if plan.others and plan.invariants.same_output is None:
         gaps.append(words("gap-outputs"))
     gaps += [

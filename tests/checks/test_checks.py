@@ -410,7 +410,7 @@ def test_a_round_never_started_is_missing(tmp_path: Path) -> None:
         return [e for e in journal if not (isinstance(e, events.OfRound) and of_cell("on", 16, 2)(e))]
 
     # At 32 the same batch runs, and nothing confirms it any more.
-    reasons = {"rounds-missing", "speedup-not-confirmed"}
+    reasons = {"rounds-missing", "same-batch-unknown"}
     assert judged(make_record(tmp_path, change=gone), "speedup") == ("inconclusive", reasons)
 
 

@@ -61,9 +61,11 @@ def test_a_table_alone_is_the_reports_own(capsys: Capsys, made_run: Path) -> Non
     assert not (made_run / "report.md").exists()
 
 
-def test_a_table_that_has_nothing_says_so(capsys: Capsys, made_run: Path) -> None:
-    said = run(capsys, "report", str(made_run), "--table", "memory-cost")
-    assert (said.code, said.out) == (0, "table `memory-cost`: there is nothing to put into it\n")
+def test_a_table_that_has_nothing_says_so(capsys: Capsys, tmp_path: Path) -> None:
+    plan = make_plan(tmp_path, lambda spec: spec["phases"].pop("sequential"))
+    folder = write_run(tmp_path / "a run", plan, make_events(plan))
+    said = run(capsys, "report", str(folder), "--table", "conversion")
+    assert (said.code, said.out) == (0, "table `conversion`: there is nothing to put into it\n")
 
 
 def test_a_table_that_does_not_exist_is_an_error(capsys: Capsys, made_run: Path) -> None:

@@ -23,7 +23,7 @@ from runner.engine.log import read_log
 from runner.engine.verdict import Verdict
 from runner.execution.proof import evidence_read
 from runner.plan.build import build_plan
-from runner.plan.model import Plan, encode_body
+from runner.plan.model import Plan
 from runner.record import events
 from runner.record.directory import JOURNAL, PLAN
 from runner.record.journal import JournalWriter
@@ -82,7 +82,6 @@ def _launch(plan: Plan, arm: str) -> Iterator[events.Event]:
     yield evidence_read(launch, plan.arm(arm), evidence, first)
     prompt = plan.sent_prompts[0]
     body = plan.body(plan.arm(arm), prompt, stream=False)
-    encode_body(body)
     yield events.BodySeen(body_id=f"body-{arm}", prompt=prompt, body=body)
     timings = json.loads((folder / "timings.json").read_text("utf-8"))
     samples = list(_samples(folder))

@@ -55,7 +55,7 @@ def sequential() -> Iterator[Field]:
             ("conversion", "평균 기준 배속|시간 감소율", "값"),
             ("forward-model", "측정 배속", "값"),
         )
-        deviation = ("forward-model", "예측 ÷ 측정 − 1.*", "값")
+        deviation = ("forward-model", "예측 ÷ 측정 − 1.*|같은 구간의 측정 배속", "값")
         table = "sequential-comparison"
         yield Field(
             ("sequential", arm, "mean"),
@@ -71,7 +71,11 @@ def sequential() -> Iterator[Field]:
     yield Field(
         ("sequential", "on", "first"),
         5.0,
-        (("sequential-rounds", "1", "on 소요"), ("round-counts", "on C=1 1회차", "Δsum")),
+        (
+            ("sequential-rounds", "1", "on 소요"),
+            ("round-counts", "on C=1 1회차", "Δsum"),
+            ("forward-model", "같은 구간의 측정 배속", "값"),
+        ),
     )
 
 

@@ -45,6 +45,8 @@ def test_what_the_data_show_is_what_the_report_says(made: Reported) -> None:
     # The queue at C=32 is shown; three samples decide nothing.
     assert row(text, "resources", "on C=32")[4].startswith("16 (0~16), too few samples")
     assert "the same batch runs: the host's noise, no effect" in text
+    assert "against the control `off-v1-noasync`, which shares them, it is C=1 1.69× (separated)" in text
+    assert "the share of Sampling options without effect in the speed-up of `on`" in text
     assert "all of them equal the baseline's output" in text
     assert "— simulated" not in text and "simulated: no" in text
 
@@ -55,6 +57,10 @@ def test_no_judgement_is_made_of_noise(made: Reported) -> None:
     for name in ("same-output", "queue-only-above"):
         assert judged[name]["judgement"] == "inconclusive"
     assert judged["forward-model"]["judgement"] == "pass"
+    # The arm that is slow at C=16 alone has an effect above its spread there, which its own C=32 does not confirm.
+    spread = {one["subject"]: one for one in judged["spread-below-effect"]["findings"]}
+    assert spread["off-v1-noasync C=16"]["reason"] == "effect-not-confirmed"
+    assert {one["judgement"] for name, one in spread.items() if name.startswith("on ")} == {"pass"}
     # Single requests at C=1 overlap: the mean of 1.58 is not told from the slow first ones.
     assert judged["sequential-separated"]["judgement"] == "fail"
     at_1 = [one for one in judged["speedup"]["findings"] if one["subject"] == "on C=1"]

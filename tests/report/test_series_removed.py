@@ -22,10 +22,20 @@ LATENCY = {"rounds", "derived", "cross-check", "off-on", "speedup", "saturation"
 TABLES_OF: Mapping[str, tuple[set[str], set[str]]] = {
     # A series, and the tables and the checks that need it.
     metrics.E2E_COUNT: (
-        {*LATENCY, "round-counts", "operating-point", "acceptance-by-concurrency"},
-        {"request-count", "latency-cross-check"},
+        {
+            *LATENCY,
+            "round-counts",
+            "operating-point",
+            "acceptance-by-concurrency",
+            "draft-counters",  # what a request drafted
+            "forward-model",
+        },
+        {"request-count", "latency-cross-check", "forward-model"},
     ),
-    metrics.E2E_SUM: ({*LATENCY, "round-counts", "operating-point"}, {"latency-cross-check"}),
+    metrics.E2E_SUM: (
+        {*LATENCY, "round-counts", "operating-point", "forward-model"},
+        {"latency-cross-check", "forward-model"},
+    ),
     metrics.REQUEST_SUCCESS: (set(), set()),
     metrics.TTFT_COUNT: ({"forward-model"}, {"forward-model"}),
     metrics.ITL_COUNT: ({"forward-model"}, {"forward-model"}),

@@ -1,8 +1,8 @@
 """`conversion`: the sequential comparison as ratios (article, 4-3)."""
 
-from statistics import fmean, median
+from statistics import median
 
-from runner.analysis.sequential import sequential_cells, statistic
+from runner.analysis.sequential import mean_seconds, sequential_cells, statistic
 from runner.analysis.value import combine, ratio
 from runner.report.table import Source, Table, table
 
@@ -18,7 +18,7 @@ def conversion(source: Source) -> list[Table]:
     words, numbers = source.words, source.numbers
     tables = []
     for other in others:
-        means = statistic(base, fmean), statistic(other, fmean)
+        means = mean_seconds(base), mean_seconds(other)
         medians = statistic(base, median), statistic(other, median)
         rows = [
             [words("speedup-of-means"), numbers.ratio(ratio(*means), 3)],

@@ -2,9 +2,11 @@
 
 from runner.analysis.acceptance import Drafting, drafting, speculates
 from runner.analysis.cell import Cell, cells
-from runner.analysis.counters import window_requests
+from runner.analysis.counters import summed_delta
 from runner.analysis.value import Absent, Value, ratio
+from runner.engine import metrics
 from runner.report.table import Source, Table, table
+from runner.report.tables.round_counts import contamination_notes
 
 
 @table("draft-counters")
@@ -16,14 +18,17 @@ def draft_counters(source: Source) -> list[Table]:
     tables = []
     for cell in speculating:
         counted = drafting(cell.rounds)
-        requests = sum(window_requests(round_, warm_up_counted=cell.phase.warm_up_counted)[0] for round_ in cell.rounds)
+        requests = summed_delta(cell.rounds, metrics.E2E_COUNT)
         tables.append(
             Table(
                 "draft-counters",
                 ["key", words("value"), words("reading")],
                 _rows(source, counted, requests),
                 ["left", "right", "left"],
-                [words("note-drafts-window", label=source.named(cell.arm.id), concurrency=cell.concurrency)],
+                [
+                    words("note-drafts-window", label=source.named(cell.arm.id), concurrency=cell.concurrency),
+                    *(note for one in cell.contaminated for note in contamination_notes(source, cell, one)),
+                ],
                 subject=source.label(cell.arm.id) if len(speculating) > 1 else "",
             )
         )
@@ -41,20 +46,21 @@ def speculating_cells(source: Source) -> list[Cell]:
     return [found[arm.id] for arm in source.record.plan.arms if arm.id in found]
 
 
-def _rows(source: Source, counted: Drafting, requests: int) -> list[list[str]]:
+def _rows(source: Source, counted: Drafting, requests: Value) -> list[list[str]]:
     words, numbers = source.words, source.numbers
     drafts, tokens, accepted = (
         numbers.count(value) for value in (counted.drafts, counted.draft_tokens, counted.accepted)
     )
-    per_request: Value = ratio(counted.drafts, float(requests))
+    n = numbers.count(requests)
+    per_request: Value = ratio(counted.drafts, requests)
     return [
         [
             words("drafts"),
             drafts,
-            words("per-request", n=requests, value=_short(numbers.plain(per_request, 2))),
+            words("per-request", n=n, value=_short(numbers.plain(per_request, 2))),
         ],
         [words("draft-tokens"), tokens, _product(source, counted, drafts)],
-        [words("accepted"), accepted, words("all-counted", n=requests)],
+        [words("accepted"), accepted, words("all-counted", n=n)],
         [words("acceptance-rate"), numbers.percent(counted.rate), words("quotient", a=accepted, b=tokens)],
         [
             words("accepted-per-draft"),

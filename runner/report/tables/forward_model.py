@@ -13,8 +13,9 @@ def forward_model_table(source: Source) -> list[Table]:
     """Rows per request, at the lowest concurrency: drafts; accepted tokens; tokens of draft steps (accepted +
     drafts); the rest (completion tokens − those); plain steps (one token each); decode forwards of this condition
     (drafts + plain steps) and of the baseline (one a token); predicted speed-up (completion tokens ÷ forwards);
-    measured; deviation (predicted ÷ measured − 1). Then the form with the step's cost: tokens per decode step ×
-    step time of the baseline ÷ step time of this condition, and its deviation."""
+    measured; deviation (predicted ÷ measured − 1). Then the form with the step's cost: tokens per decode step × step
+    time of the baseline ÷ step time of this condition; what was measured over the same windows (the baseline's mean
+    end-to-end latency ÷ this condition's, of the engines' histograms); and the deviation from that."""
     arms = [arm for arm in source.record.plan.others if speculates(source.record, arm.id)]
     base = source.record.plan.baseline
     tables = []
@@ -54,14 +55,15 @@ def _rows(source: Source, model: ForwardModel, measured: Value, labels: tuple[st
     def tokens(value: Value) -> str:
         return words("pieces", value=short(value)) if isinstance(value, float) else short(value)
 
-    def deviation(predicted: Value) -> str:
-        return numbers.change(combine(lambda p, m: p / m - 1, predicted, measured))
+    def deviation(predicted: Value, found: Value) -> str:
+        return numbers.change(combine(lambda p, m: p / m - 1, predicted, found))
 
+    requests = numbers.count(model.requests)
     total = short(model.completion_tokens)
     per_step = numbers.plain(model.tokens_per_step, 3)
     return [
-        [words("drafts-a-request"), words("per-requests", n=model.requests), times(model.drafts)],
-        [words("accepted-a-request"), words("per-requests", n=model.requests), tokens(model.accepted)],
+        [words("drafts-a-request"), words("per-requests", n=requests), times(model.drafts)],
+        [words("accepted-a-request"), words("per-requests", n=requests), tokens(model.accepted)],
         [words("tokens-of-drafts"), f"{short(model.accepted)} + {short(model.drafts)}", tokens(model.of_drafts)],
         [words("other-tokens"), f"{total} − {short(model.of_drafts)}", tokens(model.plain_steps)],
         [words("plain-steps"), words("one-a-token"), times(model.plain_steps)],
@@ -73,11 +75,12 @@ def _rows(source: Source, model: ForwardModel, measured: Value, labels: tuple[st
         [words("decode-forwards", label=base), words("one-a-token"), times(model.completion_tokens)],
         [words("predicted-speedup"), f"{total} ÷ {short(model.steps)}", numbers.ratio(model.predicted)],
         [words("measured-speedup"), "", numbers.ratio(measured)],
-        [words("deviation"), "", deviation(model.predicted)],
+        [words("deviation"), "", deviation(model.predicted, measured)],
         [
             words("predicted-with-step-cost"),
             f"{per_step} × {numbers.plain(model.step_time_ratio, 3)}",
             numbers.ratio(model.with_step_cost),
         ],
-        [words("deviation"), "", deviation(model.with_step_cost)],
+        [words("measured-in-window"), "", numbers.ratio(model.measured_in_window)],
+        [words("deviation"), "", deviation(model.with_step_cost, model.measured_in_window)],
     ]

@@ -1,10 +1,12 @@
 """`memory-cost`: GPU memory per running request (article, 8-5)."""
 
 from runner.analysis.cell import cell, concurrencies
+from runner.analysis.comparison import Comparison
 from runner.analysis.memory import gpu_memory_mib, memory_per_running, running_requests
 from runner.analysis.value import combine
 from runner.plan.model import Arm
 from runner.report.table import Source, Table, table
+from runner.report.tables.summary import doubt
 
 
 @table("memory-cost")
@@ -27,7 +29,7 @@ def _table(source: Source, arm: Arm, *, several: bool) -> Table:
         more = combine(lambda one, two: two - one, gpu_memory_mib(base), gpu_memory_mib(own))
         rows.append(
             [
-                str(level),
+                str(level) + doubt(Comparison(base, own)),
                 numbers.mebibytes(more, signed=True),
                 numbers.plain(running_requests(own), 0),
                 numbers.mebibytes(memory_per_running(base, own)),

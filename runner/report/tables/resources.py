@@ -21,7 +21,7 @@ def resources(source: Source) -> list[Table]:
     words = source.words
     rows = [
         [
-            cell_name(source, cell),
+            cell_name(source, cell) + " ※" * bool(cell.contaminated),
             _gpu(source, cell, lambda sample: sample.gpu_utilization, source.numbers.percent_range),
             _gpu(source, cell, lambda sample: sample.gpu_memory_mib, source.numbers.mebibytes_range),
             _gauge(source, cell, lambda sample: sample.running),

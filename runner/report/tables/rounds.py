@@ -44,6 +44,11 @@ def cell_name(source: Source, cell: Cell) -> str:
     return f"{source.label(cell.arm.id)} C={cell.concurrency}{mark}"
 
 
+def marks(cell: Cell) -> str:
+    """※ for a cell with a contaminated round, ‡ for one that is incomplete or has failed requests."""
+    return " ※" * bool(cell.contaminated) + " ‡" * (cell.incomplete is not None or bool(cell.failed))
+
+
 def incomplete_notes(source: Source, cell: Cell) -> list[str]:
     """Why a cell is incomplete, or how many failures it holds that the spec tolerates."""
     name = f"{source.label(cell.arm.id)} C={cell.concurrency}"

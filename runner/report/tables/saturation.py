@@ -5,6 +5,7 @@ from runner.analysis.knee import Knee, knee
 from runner.analysis.value import Absent, ratio
 from runner.plan.model import Arm
 from runner.report.table import Source, Table, table
+from runner.report.tables.rounds import marks
 
 
 @table("saturation")
@@ -24,7 +25,7 @@ def saturation(source: Source) -> list[Table]:
             rows.append(
                 [
                     source.label(arm.id),
-                    str(level),
+                    str(level) + marks(own),
                     numbers.rate(own.throughput),
                     numbers.seconds(own.mean_latency),
                 ]

@@ -1,9 +1,10 @@
 """`sequential-comparison`: the requests at concurrency 1, side by side (article, 4-3)."""
 
+from collections.abc import Callable
 from statistics import fmean, median
 
 from runner.analysis.cell import Cell
-from runner.analysis.sequential import sequential_cells, statistic
+from runner.analysis.sequential import mean_seconds, sequential_cells, statistic
 from runner.analysis.value import Absent, Value, combine, ratio
 from runner.report.table import Source, Table, table
 
@@ -22,8 +23,14 @@ def sequential_comparison(source: Source) -> list[Table]:
     several = len(others) > 1
     columns += [words("difference") + (f" {source.label(cell.arm.id)}" if several else "") for cell in others]
     rows = []
-    for key, function in (("mean", fmean), ("median", median), ("minimum", min), ("maximum", max)):
-        values = [statistic(cell, function) for cell in [base, *others]]
+    read: dict[str, Callable[[Cell], Value]] = {
+        "mean": mean_seconds,
+        "median": lambda cell: statistic(cell, median),
+        "minimum": lambda cell: statistic(cell, min),
+        "maximum": lambda cell: statistic(cell, max),
+    }
+    for key, of in read.items():
+        values = [of(cell) for cell in [base, *others]]
         row = [words(key), *(numbers.seconds(value) for value in values)]
         compared = key in ("mean", "median")
         rows.append([*row, *(_difference(source, values[0], value) if compared else "" for value in values[1:])])
@@ -49,7 +56,7 @@ def _per_token(cell: Cell) -> Value:
     known = [count for count in tokens if count is not None]
     if not known or len(known) < len(tokens):
         return Absent("series-absent", {"name": "usage.completion_tokens"})
-    return ratio(statistic(cell, fmean), fmean(known))
+    return ratio(mean_seconds(cell), fmean(known))
 
 
 def _difference(source: Source, base: Value, other: Value) -> str:

@@ -55,9 +55,9 @@ def separated(source: Source, pair: Comparison) -> str:
     mean = pair.speedup
     if isinstance(mean, Absent):
         return source.numbers.absent(mean)
-    found = separation(source.record, pair.other.arm.id, pair.base.concurrency)
+    found = separation(source.record, pair.other.arm.id, pair.base.concurrency, base=pair.base.arm.id)
     if isinstance(found, Absent):
-        return source.words("one-round-short" if found.reason == "one-round" else found.reason, **found.figures)
+        return source.words("one-round-short") if found.reason == "one-round" else source.numbers.absent(found)
     if found.unconfirmed:
         levels = ", ".join(f"C={level}" for level in found.unconfirmed)
         return source.words("not-confirmed", levels=levels)

@@ -187,6 +187,18 @@ FINDINGS: Final[Mapping[str, tuple[str, str]]] = {
         "해당 없음: target {target}은 기존의 것을 바꾸지 않는다",
         "not applicable: the target {target} changes nothing that existed before",
     ),
+    "same-batch-unknown": (
+        "같은 배치가 도는 {levels}를 알 수 없음",
+        "{levels}, where the same batch runs, is not known",
+    ),
+    "phases-differ": ("phase마다 prompt가 다름", "the phases send different prompts"),
+    "several-prompts": ("여러 prompt가 섞임", "several prompts are mixed"),
+    "only-sequential": ("격자에 동시성 1뿐이다", "the grid has concurrency 1 only"),
+    "baseline-speculates": ("기준 조건이 speculative decoding을 쓴다", "the baseline speculates"),
+    "effect-not-confirmed": (
+        "효과 {effect:.1%}이지만, 같은 배치가 도는 {levels}가 확인하지 않는다",
+        "an effect of {effect:.1%}, but {levels}, where the same batch runs, does not confirm it",
+    ),
     "no-sequential": ("동시성 1이 격자에 없다", "concurrency 1 is not in the grid"),
     "ranges-apart": (
         "범위가 겹치지 않는다: 어느 쌍을 골라도 배속은 {lowest:.2f}~{highest:.2f}",

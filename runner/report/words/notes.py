@@ -45,7 +45,8 @@ NOTES: Final[Mapping[str, tuple[str, str]]] = {
     ),
     "note-contaminated": (
         "※ {round}: 보낸 것보다 {surplus:g}건이 더 처리됐다. 절대값은 참고만 하고 비만 판단에 쓴다.",
-        "※ {round}: {surplus:g} more requests finished than were sent. Its absolute values are for reference only.",
+        "※ {round}: {surplus:g} more requests finished than were sent. Its absolute values are for reference only, "
+        "its ratios are judged.",
     ),
     "note-contaminated-kind": (
         "Δdraft ÷ Δcount는 {own}로, 다른 회차의 {siblings}와 {same}.",
@@ -134,6 +135,10 @@ NOTES: Final[Mapping[str, tuple[str, str]]] = {
     "gap-ttft": (
         "TTFT와 토큰 간 지연: streaming하지 않아 전체 응답 시간만 있다",
         "TTFT and inter-token latency: nothing was streamed, so there is only the whole response time",
+    ),
+    "gap-ttft-streamed": (
+        "TTFT와 토큰 간 지연: streaming했으나 이 버전의 표에는 없다",
+        "TTFT and inter-token latency: streamed, but no table of this version shows them",
     ),
     "gap-one-prompt": (
         "prompt가 하나뿐이라 다른 prompt로 일반화할 수 없다",

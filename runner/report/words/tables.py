@@ -50,7 +50,7 @@ TABLES: Final[Mapping[str, tuple[str, str]]] = {
     "duration": ("소요", "Time"),
     "evidence": ("근거", "Evidence"),
     "reading": ("해석", "Reading"),
-    "warning": ("항목", "Feature"),
+    "warning": ("경고", "Feature"),
     "content": ("내용", "Content"),
     "nature": ("성격", "Nature"),
     "metric": ("지표", "Metric"),
@@ -161,6 +161,7 @@ TABLES: Final[Mapping[str, tuple[str, str]]] = {
     "predicted-speedup": ("예측 배속", "Predicted speed-up"),
     "measured-speedup": ("측정 배속", "Measured speed-up"),
     "deviation": ("예측 ÷ 측정 − 1", "Predicted ÷ measured − 1"),
+    "measured-in-window": ("같은 구간의 측정 배속", "Measured over the same windows"),
     "predicted-with-step-cost": ("스텝 비용을 넣은 예측", "Predicted, with the cost of a step"),
     # Method, restoring, cross-check, operating point
     "how": ("구하는 법", "How it is obtained"),
