@@ -56,7 +56,11 @@ def confounders(record: Record, arm: Arm) -> list[Difference]:
     """Side effects that really differ, or of which nothing tells whether they do; none for an arm that never ran."""
     if not _evidence(record, arm.id):
         return []
-    return [one for one in side_effects(record, arm) if one.status != "no-difference"]
+    return [
+        one
+        for one in side_effects(record, arm)
+        if one.status != "no-difference" and not (one.status == "contradicted" and one.baseline == one.found)
+    ]
 
 
 def controls(record: Record, arm: Arm) -> list[tuple[Arm, list[str]]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -36,10 +37,10 @@ class StreamOptions(BaseModel):
     continuous_usage_stats: bool | None = False
 
 
-class ChatRequest(BaseModel):
-    """The fields that the embedded engine reads. Others are ignored, as vLLM ignores unknown ones."""
+class ChatCompletionRequest(BaseModel):
+    """The fields that the embedded engine reads. Unknown ones are ignored, as vLLM ignores them."""
 
-    model_config = ConfigDict(extra="ignore")
+    model_config = ConfigDict(extra="allow")
     messages: list[Message]
     model: str | None = None
     max_tokens: int | None = None
@@ -62,22 +63,34 @@ class ChatRequest(BaseModel):
     request_id: str | None = None
 
 
+# Fields of vLLM's request that would change the text, with the value that does not: to take them would be to lie.
+_WITHOUT_EFFECT: Mapping[str, Any] = {
+    "presence_penalty": 0,
+    "frequency_penalty": 0,
+    "repetition_penalty": 1,
+    **dict.fromkeys(
+        ("allowed_token_ids", "bad_words", "prompt_logprobs", "tools", "structured_outputs", "use_beam_search")
+    ),
+    "response_format": {"type": "text"},
+}
+
+
 @dataclass(frozen=True, slots=True)
 class AcceptedRequest:
     """A valid request with its prompt's token ids and the tokens it may generate."""
 
-    body: ChatRequest
+    body: ChatCompletionRequest
     prompt: list[int]
     last_user_message: str
     max_tokens: int
 
 
-def parse(body: bytes, content_type: str, release: Release) -> ChatRequest:
+def parse(body: bytes, content_type: str, release: Release) -> ChatCompletionRequest:
     """Raises RequestError for what is no JSON or does not fit the schema."""
     if content_type.split(";", maxsplit=1)[0].strip().lower() != "application/json":
         raise errors.wrong_content_type(content_type)
     try:
-        return ChatRequest.model_validate(json.loads(body))
+        return ChatCompletionRequest.model_validate(json.loads(body))
     except json.JSONDecodeError as error:
         raise errors.not_json(error, release) from error
     except ValidationError as error:
@@ -86,7 +99,7 @@ def parse(body: bytes, content_type: str, release: Release) -> ChatRequest:
         raise RequestError("There was an error parsing the body", kind="Bad Request") from error
 
 
-def accept(body: ChatRequest, configuration: Configuration) -> AcceptedRequest:
+def accept(body: ChatCompletionRequest, configuration: Configuration) -> AcceptedRequest:
     """Check the values against the engine. Raises RequestError as vLLM answers."""
     if body.model is not None and body.model not in configuration.served_model_names:
         raise errors.unknown_model(body.model, configuration.served_model_names, configuration.release)
@@ -127,7 +140,7 @@ def accept(body: ChatRequest, configuration: Configuration) -> AcceptedRequest:
     return AcceptedRequest(body, prompt, users[-1] if users else "", max_tokens or limit - len(prompt))
 
 
-def _check_sampling(body: ChatRequest, max_tokens: int | None, *, drafting: bool) -> None:
+def _check_sampling(body: ChatCompletionRequest, max_tokens: int | None, *, drafting: bool) -> None:
     if max_tokens is not None and max_tokens < 1:
         raise bad_value(f"max_tokens must be at least 1, got {max_tokens}.", "max_tokens", max_tokens)
     if body.temperature is not None and body.temperature < 0:
@@ -154,6 +167,14 @@ def _check_sampling(body: ChatRequest, max_tokens: int | None, *, drafting: bool
         )
     if body.n != 1 or body.stop or body.logprobs:
         raise RequestError("The embedded engine does not simulate n > 1, stop strings or logprobs.")
+    if body.temperature:
+        raise RequestError(
+            "The embedded engine has greedy texts only: send temperature 0, or none.", param="temperature"
+        )
+    for name, without in _WITHOUT_EFFECT.items():
+        value = (body.model_extra or {}).get(name)
+        if value not in (None, without):
+            raise RequestError(f"The embedded engine does not simulate {name}.", param=name)
 
 
 def _without_surrogates(text: str) -> str:

@@ -12,6 +12,7 @@ from typing import Any
 
 from runner.simulator import speculation
 from runner.simulator.profile import Host, Profile
+from runner.simulator.refusal import NotSimulated
 from runner.simulator.release import Release
 from runner.simulator.speculation import Speculation
 
@@ -88,13 +89,22 @@ def build(
     max_model_len = values["max_model_len"]
     if max_model_len is None or max_model_len == -1:
         max_model_len = host.model_max_length
-    elif max_model_len > host.model_max_length:
+    elif max_model_len < 1:
+        raise ValueError(_out_of_range("ModelConfig", "max_model_len", max_model_len, "greater than or equal to -1"))
+    elif max_model_len > host.model_max_length and environment.get("VLLM_ALLOW_LONG_MAX_MODEL_LEN") != "1":
         raise ValueError(
             f"User-specified max_model_len ({max_model_len}) is greater than the derived max_model_len "
             f"(max_position_embeddings={host.model_max_length}.0 or model_max_length=None in model's config.json). "
             "To allow overriding this maximum, set the env var VLLM_ALLOW_LONG_MAX_MODEL_LEN=1."
         )
+    _check_ranges(values)
     batched, seqs = _batch_limits(values, host)
+    if values["enable_chunked_prefill"] is False and batched < max_model_len:
+        raise ValueError(
+            f"max_num_batched_tokens ({batched}) is smaller than max_model_len ({max_model_len}). This effectively "
+            "limits the maximum sequence length to max_num_batched_tokens and makes vLLM reject longer sequences. "
+            "Please increase max_num_batched_tokens or decrease max_model_len."
+        )
     runner, fallback = _runner(drafting, release, host, environment.get("VLLM_USE_V2_MODEL_RUNNER"))
     asynchronous, refused = _async_scheduling(values["async_scheduling"], drafting, release, runner)
     block_size = values["block_size"] or host.block_size
@@ -124,6 +134,35 @@ def build(
     )
 
 
+def _check_ranges(values: Mapping[str, Any]) -> None:
+    """Bounds of vLLM's own configuration classes, for the values that the scheduler and the KV cache use."""
+    for kind, name, lowest in (
+        ("SchedulerConfig", "max_num_batched_tokens", 1),
+        ("SchedulerConfig", "max_num_scheduled_tokens", 1),
+        ("SchedulerConfig", "long_prefill_token_threshold", 0),
+        ("SchedulerConfig", "stream_interval", 1),
+        ("CacheConfig", "block_size", 1),
+        ("CacheConfig", "num_gpu_blocks_override", 1),
+        ("CacheConfig", "kv_cache_memory_bytes", 1),
+    ):
+        value = values[name]
+        if value is not None and value < lowest:
+            raise ValueError(_out_of_range(kind, name, value, f"greater than or equal to {lowest}"))
+    share = values["gpu_memory_utilization"]
+    if not 0 < share <= 1:  # NaN too
+        bound = "less than or equal to 1" if share > 1 else "greater than 0"
+        raise ValueError(_out_of_range("CacheConfig", "gpu_memory_utilization", share, bound))
+
+
+def _out_of_range(kind: str, name: str, value: object, bound: str) -> str:
+    """pydantic's words."""
+    error = bound.replace(" or equal to", "_equal").replace(" than", "").rsplit(" ", 1)[0].replace(" ", "_")
+    return (
+        f"1 validation error for {kind}\n{name}\n  Input should be {bound} [type={error}, input_value={value!r}, "
+        f"input_type={type(value).__name__}]"
+    )
+
+
 def _batch_limits(values: Mapping[str, Any], host: Host) -> tuple[int, int]:
     batched = values["max_num_batched_tokens"] or host.default_batched_tokens
     given = values["max_num_seqs"]
@@ -142,7 +181,7 @@ def _batch_limits(values: Mapping[str, Any], host: Host) -> tuple[int, int]:
 def _refuse_unknown(release: Release, host: Host) -> None:
     known = IMITATED[host.device]
     if release.version not in known:
-        raise ValueError(
+        raise NotSimulated(
             f"The embedded engine does not imitate vLLM {release.version} on a {host.device}: how it drafts there was "
             f"neither recorded nor read. On a {host.device} it imitates {' and '.join(known)}."
         )

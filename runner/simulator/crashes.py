@@ -39,6 +39,28 @@ def crash(error: str, release: Release) -> int:
     return 1
 
 
+def raised(words: str) -> str:
+    """The last lines of the traceback: what a configuration class of vLLM finds wrong comes as pydantic's error."""
+    if words.startswith("1 validation error"):
+        return f"pydantic_core._pydantic_core.ValidationError: {words}"
+    if words in _OF_SPECULATION:
+        return _VALIDATION.format(words=words)
+    return f"ValueError: {words}"
+
+
+_OF_SPECULATION = (
+    "num_speculative_tokens was provided but without speculative model.",
+    "num_speculative_tokens must be provided with speculative model unless the draft model config contains an "
+    "n_predict parameter.",
+)
+_VALIDATION = (
+    "pydantic_core._pydantic_core.ValidationError: 1 validation error for SpeculativeConfig\n"
+    "  Value error, {words} [type=value_error, "
+    "input_value=ArgsKwargs((), {{'num_spec..., _api_process_rank=0)}}), input_type=ArgsKwargs]\n"
+    "    For further information visit https://errors.pydantic.dev/2.14/v/value_error"
+)
+
+
 def crash_of_core(error: str, release: Release) -> int:
     """The engine core dies of an exception, and the API server of that; the exit code."""
     traceback = _traceback(_CORE, error)
@@ -70,13 +92,7 @@ def crash_at_start(kind: str, model: str, host: Host, release: Release) -> int:
             "permission to this repo either by logging in with `hf auth login` or by passing `token=<your_token>`",
             release,
         )
-    return crash(
-        "pydantic_core._pydantic_core.ValidationError: 1 validation error for SpeculativeConfig\n"
-        "  Value error, num_speculative_tokens was provided but without speculative model. [type=value_error, "
-        "input_value=ArgsKwargs((), {'num_spec..., _api_process_rank=0)}), input_type=ArgsKwargs]\n"
-        "    For further information visit https://errors.pydantic.dev/2.14/v/value_error",
-        release,
-    )
+    return crash(raised(_OF_SPECULATION[0]), release)
 
 
 def _out_of_memory(host: Host) -> str:

@@ -40,6 +40,7 @@ from runner.simulator.engine import Engine
 from runner.simulator.faults import Faults
 from runner.simulator.kv_cache import BlockPool
 from runner.simulator.monitoring import Monitoring
+from runner.simulator.refusal import NotSimulated
 from runner.simulator.scheduler import Limits, Scheduler
 
 GRACE_SECONDS = 0.5  # from SIGTERM to leaving open connections behind
@@ -67,7 +68,10 @@ def main(argv: Sequence[str], environment: Mapping[str, str]) -> int:
     if crash == "bad-flag":
         return crashes.bad_flag()
     given = given.without(active.ignored_flags("neither"), shown=False)
-    listening = _bind(given)
+    try:
+        listening = _bind(given)
+    except (OSError, OverflowError) as error:
+        return crashes.crash(f"{type(error).__name__}: {error}", release)
     startup_log.banner(release, imitated, given.values["model"])
     startup_log.non_default_arguments(release, imitated, given.non_default)
     given = given.without(active.ignored_flags("parsed-only"), shown=True)
@@ -78,8 +82,11 @@ def main(argv: Sequence[str], environment: Mapping[str, str]) -> int:
     try:
         simulated.refuse(given)
         effective = configuration.build(given.values, environment, release, imitated)
+    except NotSimulated as error:
+        sys.stderr.write(f"{error}\n")
+        return 1
     except ValueError as error:
-        return crashes.crash(f"ValueError: {error}", release)
+        return crashes.crash(crashes.raised(str(error)), release)
     startup_log.resolved(effective)
     time.sleep(seconds / 2)
     startup_log.engine(effective, environment)
@@ -123,7 +130,7 @@ def make_engine(effective: Configuration, active: Faults, scale: float, monitori
 def _pace(environment: Mapping[str, str]) -> tuple[float, float]:
     scale = float(environment.get("SIMULATOR_TIME_SCALE", "1"))
     seconds = float(environment.get("SIMULATOR_STARTUP_SECONDS", "0"))
-    if not 0 < scale < float("inf") or seconds < 0:
+    if not 0 < scale < float("inf") or not 0 <= seconds < float("inf"):
         raise ValueError("SIMULATOR_TIME_SCALE must be > 0 and SIMULATOR_STARTUP_SECONDS >= 0")
     return scale, seconds
 

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from runner.simulator.arguments import Arguments
+from runner.simulator.refusal import NotSimulated
 
 # What these say is done (the flag groups are: server, names, limits, KV cache, scheduler, speculation, replies).
 SIMULATED = frozenset({
@@ -57,11 +58,11 @@ WITHOUT_A_PRICE = frozenset({
 
 
 def refuse(given: Arguments) -> None:
-    """Raise ValueError for the first argument that would make a simulated figure a lie."""
+    """Raise NotSimulated for the first argument that would make a simulated figure a lie."""
     for name, same in REFUSED.items():
         value = given.values.get(name)
         if name in given.defaults and value != given.defaults[name] and value not in same:
-            raise ValueError(f"The embedded engine does not simulate {flag(name)} (given: {value!r}).")
+            raise NotSimulated(f"The embedded engine does not simulate {flag(name)} (given: {value!r}).")
 
 
 def remarks(given: Arguments) -> Iterator[str]:

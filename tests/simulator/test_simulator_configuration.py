@@ -118,4 +118,4 @@ def test_the_lookup_window_reaches_the_drafter() -> None:
 def test_an_engine_that_nobody_saw_does_not_start(start: Callable[..., EngineProcess]) -> None:
     engine = start(*NGRAM, SIMULATOR_VERSION="0.32.0")
     assert engine.process.wait(10) == 1
-    engine.wait_for("ValueError: The embedded engine does not imitate vLLM 0.32.0 on a GPU")
+    engine.wait_for("(?m)^The embedded engine does not imitate vLLM 0.32.0 on a GPU")

@@ -71,8 +71,8 @@ def test_runner_and_scheduling_lines(
         (("--foo",), 2, r"(?m)^vllm: error: unrecognized arguments: --foo$"),
         (("--max-num-seqs", "many"), 2, "argument --max-num-seqs: invalid int value: 'many'"),
         (("--spec-method", "magic"), 2, "argument --spec-method: invalid choice: 'magic'"),
-        (("--spec-tokens", "5"), 1, "ValueError: num_speculative_tokens was provided but without speculative model."),
-        (("--spec-method", "ngram"), 1, "ValueError: num_speculative_tokens must be provided with"),
+        (("--spec-tokens", "5"), 1, "Value error, num_speculative_tokens was provided but without speculative model."),
+        (("--spec-method", "ngram"), 1, "Value error, num_speculative_tokens must be provided with"),
         (
             (*SPECULATION, "-sc", '{"num_speculative_tokens": 4}'),
             1,
