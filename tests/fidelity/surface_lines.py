@@ -104,7 +104,7 @@ def body_lines(body: Any, name: str = "") -> list[str]:
     if isinstance(body, list):
         items = [line for item in body for line in body_lines(item, f"{name}[]")]
         return list(dict.fromkeys(items)) or [f"{name}: []"]
-    return [f"{name}: {'null' if body is None else type(body).__name__}"]
+    return [f"{name}: {_kind(body, name.rpartition('.')[2])}"]
 
 
 def value_lines(body: Any, name: str = "") -> list[str]:
@@ -147,12 +147,22 @@ def _event(event: str) -> str:
     return "[DONE]" if event == "[DONE]" else json.dumps(_shape(json.loads(event)))
 
 
-def _shape(value: Any) -> Any:
+def _shape(value: Any, name: str = "") -> Any:
     if isinstance(value, dict):
-        return {key: _shape(item) for key, item in value.items()}
+        return {key: _shape(item, key) for key, item in value.items()}
     if isinstance(value, list):
         kinds = [_shape(item) for item in value]
         return [kind for place, kind in enumerate(kinds) if kind not in kinds[:place]]
+    return _kind(value, name)
+
+
+WORDS = frozenset({"role", "object", "index"})
+"""Fields whose values are words of the protocol: compared as they are."""
+
+
+def _kind(value: Any, name: str) -> str:
+    if name in WORDS and value is not None:
+        return json.dumps(value)
     return "null" if value is None else type(value).__name__
 
 
