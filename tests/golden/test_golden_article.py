@@ -71,6 +71,14 @@ def test_every_exception_is_of_a_cell_that_the_article_prints() -> None:
     assert len(EXCEPTIONS) < len(CELLS) / 5
 
 
+def test_every_cell_of_a_compared_table_is_compared() -> None:
+    assert set(EXPECTED["columns"]) == set(EXPECTED["tables"])
+    for name, rows in EXPECTED["tables"].items():
+        due = set(EXPECTED["columns"][name]) - ({"내용"} if name in EXPECTED["reworded"] else set())
+        for row in rows:
+            assert due <= set(row), (name, row["key"], due - set(row))
+
+
 def test_what_the_article_says_twice_comes_out_once(tables: list[Table]) -> None:
     for one in EXPECTED["contradicted"]:
         shown = found(tables, one["table"], tuple(one["key"]), one["column"])

@@ -53,7 +53,11 @@ def _rows(source: Source, exact: Exact, accepted: Value) -> list[list[str]]:
         at += len(run)
         if zero and len(run) > 1:
             span = words("pieces", value=f"{first}~{last}")
-            equal = words("equal-positions", first=max(first - 1, 0), last=min(last, len(exact) - 2))
+            equal = (
+                words("equal-positions", first=first - 1, last=min(last, len(exact) - 2))
+                if first
+                else words("equal-from-drafts", last=min(last, len(exact) - 2))
+            )
             rows.append([span, "0", equal])
             continue
         for k, (count, how) in enumerate(run, start=first):

@@ -11,8 +11,9 @@ from runner.report.tables.summary import doubt
 
 @table("memory-cost")
 def memory_cost(source: Source) -> list[Table]:
-    """Per condition: a row per concurrency above 1: GPU memory of this condition − the baseline's, running requests,
-    and the quotient, in MiB. No table where no GPU was sampled."""
+    """Per condition: a row per concurrency: GPU memory of this condition − the baseline's, running requests, and the
+    quotient, in MiB. A difference that does not grow with the running requests is no cost of theirs. No table where no
+    GPU was sampled."""
     others = source.record.plan.others
     tables = [_table(source, arm, several=len(others) > 1) for arm in others]
     return [one for one in tables if one.rows]
@@ -24,7 +25,7 @@ def _table(source: Source, arm: Arm, *, several: bool) -> Table:
     for level in sorted(concurrencies(source.record)):
         base, own = cell(source.record, source.record.plan.baseline, level), cell(source.record, arm.id, level)
         sampled = (s.gpu_memory_mib is not None for c in (base, own) for r in c.rounds for s in r.samples)
-        if level == 1 or not any(sampled):
+        if not any(sampled):
             continue
         more = combine(lambda one, two: two - one, gpu_memory_mib(base), gpu_memory_mib(own))
         rows.append(
@@ -36,4 +37,5 @@ def _table(source: Source, arm: Arm, *, several: bool) -> Table:
             ]
         )
     columns = [words("concurrency"), words("more-memory"), "running", words("memory-per-running")]
-    return Table("memory-cost", columns, rows, subject=source.label(arm.id) if several else "")
+    notes = [words("note-memory-cost")]
+    return Table("memory-cost", columns, rows, notes=notes, subject=source.label(arm.id) if several else "")

@@ -7,7 +7,7 @@ from runner.report.tables.rounds import cell_name, incomplete_notes, one_round_n
 
 @table("off-on")
 def off_on(source: Source) -> list[Table]:
-    """Columns: condition and concurrency, wall time, throughput, mean latency: means of the rounds."""
+    """Columns: condition and concurrency, wall time, throughput, mean latency, as in `rounds`: means of the rounds."""
     words, numbers = source.words, source.numbers
     rows, notes = [], []
     for cell in cells(source.record):

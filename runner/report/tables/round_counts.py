@@ -19,7 +19,7 @@ prompts in turn, rounds differ a little by themselves."""
 @table("round-counts")
 def round_counts(source: Source) -> list[Table]:
     """Columns: round; Δcount and Δsum of the end-to-end latency histogram; Δ of draft tokens and of accepted
-    tokens; acceptance rate. A round in which more finished than was sent is marked ※."""
+    tokens; acceptance rate (Δaccepted ÷ Δdraft tokens). A round in which more finished than was sent is marked ※."""
     words, numbers = source.words, source.numbers
     rows, notes = [], []
     silent = False

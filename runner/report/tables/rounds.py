@@ -13,8 +13,9 @@ from runner.report.table import Source, Table, table
 
 @table("rounds")
 def rounds(source: Source) -> list[Table]:
-    """Columns: condition, round, wall time, throughput (ok requests ÷ wall), mean latency; and, where any request
-    failed, the failed ones by verdict. Contaminated rounds are marked ※, incomplete cells ‡."""
+    """Columns: condition, round, wall time (first request sent to last one over), throughput (ok requests ÷ wall),
+    mean latency (Δsum ÷ Δcount of the engine's end-to-end histogram, at concurrency 1 the client's mean); and, where
+    any request failed, the failed ones by verdict. Contaminated rounds are marked ※, incomplete cells ‡."""
     words, numbers = source.words, source.numbers
     failing = any(cell.failed for cell in cells(source.record))
     rows, notes = [], []

@@ -10,8 +10,9 @@ from runner.report.tables.rounds import marks
 
 @table("saturation")
 def saturation(source: Source) -> list[Table]:
-    """Two tables: condition, concurrency, throughput, mean latency at the knee and beyond; then the change of
-    throughput (beyond ÷ knee − 1) and of latency (beyond ÷ knee). The knee is found per condition."""
+    """Two tables, `saturation` and `saturation-change`: condition, concurrency, throughput, mean latency at the knee
+    and beyond; then the change of throughput (beyond ÷ knee − 1) and of latency (beyond ÷ knee). The knee is found
+    per condition."""
     words, numbers = source.words, source.numbers
     found = [(arm, knee(source.record, arm.id)) for arm in source.record.plan.arms]
     known = [(arm, one) for arm, one in found if isinstance(one, Knee)]

@@ -10,7 +10,8 @@ from runner.report.tables.summary import doubt, separated
 def speedup(source: Source) -> list[Table]:
     """Columns: concurrency; throughput ratio (other ÷ baseline); latency ratio (baseline ÷ other); the ranges.
 
-    Ratios of unrounded means of the rounds; above 1 is faster.
+    Ratios of unrounded means of the rounds; above 1 is faster. Latency: Δsum ÷ Δcount of the engine's end-to-end
+    histogram, at concurrency 1 the client's mean. Ranges: as in `summary`.
     """
     words, numbers = source.words, source.numbers
     others = source.record.plan.others

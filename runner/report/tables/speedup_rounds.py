@@ -12,7 +12,9 @@ from runner.report.tables.summary import doubt
 @table("speedup-rounds")
 def speedup_rounds(source: Source) -> list[Table]:
     """Per condition: a row per concurrency above 1, a column per round: throughput of the round ÷ the baseline's
-    round of the same number. Below: whether the ratios of neighbouring concurrencies overlap."""
+    round of the same number. Below, from one concurrency to the next: whether the ratios overlap; where they do not,
+    whether their means differ by more than the ratios of one and the same batch do (at or above max-num-seqs), and
+    whether both are of that batch, when the difference is the host's noise."""
     others = source.record.plan.others
     tables = [_table(source, arm, several=len(others) > 1) for arm in others]
     return [one for one in tables if one.rows]

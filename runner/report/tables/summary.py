@@ -18,7 +18,9 @@ def summary(source: Source) -> list[Table]:
     """Columns: concurrency, condition (where several are compared), mean throughput ÷ the baseline's (at
     concurrency 1 the baseline's mean latency ÷ this one's), and whether the ranges overlap.
 
-    The ratio is of unrounded means. Ranges: of the rounds' throughput, at concurrency 1 of single requests.
+    The ratio is of unrounded means. Ranges: of the rounds' throughput, at concurrency 1 of single requests. They are
+    separated where the worst pair of samples shows a ratio above 1 (or the best one below), at this concurrency and at
+    every other one that runs the same batch: at or above max-num-seqs, with the same prompts.
     """
     others = source.record.plan.others
     if not others:

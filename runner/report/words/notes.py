@@ -126,6 +126,10 @@ NOTES: Final[Mapping[str, tuple[str, str]]] = {
         "{cells}: 한 회차의 값이라 흔들림을 알 수 없다.",
         "{cells}: the figure of one round, whose spread is not known.",
     ),
+    "note-memory-cost": (
+        "증가가 실행 요청 수를 따라 커지지 않으면, 요청당 값은 그 요청들의 몫이 아니다.",
+        "Where the difference does not grow with the running requests, the quotient is no cost of theirs.",
+    ),
     "note-quote": ("{label} {feature}: {quote}", "{label} {feature}: {quote}"),
     "note-drafts-window": (
         "{label}, 동시성 {concurrency}의 회차 구간.",

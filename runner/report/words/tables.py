@@ -142,6 +142,10 @@ TABLES: Final[Mapping[str, tuple[str, str]]] = {
         "position {first}~{last} 카운터가 모두 같다",
         "the counters of positions {first} to {last} are equal",
     ),
+    "equal-from-drafts": (
+        "draft 수와 position 0~{last} 카운터가 모두 같다",
+        "drafts and the counters of positions 0 to {last} are equal",
+    ),
     "counter-of-position": ("position {position} 카운터", "counter of position {position}"),
     "total": ("합계", "Total"),
     "agrees-with-accepted": ("채택 토큰 {accepted}과 일치", "agrees with {accepted} accepted tokens"),
