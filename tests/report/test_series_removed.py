@@ -132,6 +132,23 @@ def test_a_series_that_is_not_there(tmp_path: Path, name: str) -> None:
     compare(tmp_path, without_series(name), TABLES_OF[name], set())
 
 
+@pytest.mark.parametrize("arm", ["off", "on"])
+@pytest.mark.parametrize("name", TABLES_OF)
+def test_a_series_that_one_arm_lacks(tmp_path: Path, name: str, arm: str) -> None:
+    """No more than what the series is needed for, and what changes says that it is absent."""
+    whole = make_record(tmp_path)
+    less = make_record(tmp_path, change=without_series(name, lambda event: event.arm == arm))
+    before, after = cells(whole), cells(less)
+    changed = {cell for cell in {*before, *after} if before.get(cell) != after.get(cell)}
+    tables, checks = TABLES_OF[name]
+    assert {table for table, _, _, _ in changed} <= tables
+    assert all(cell not in after or "–" in after[cell] for cell in changed)
+    one, two = judgements(whole), judgements(less)
+    assert {check for check in one if one[check] != two[check]} <= checks
+    # What concerns drafting alone is read of `on` alone.
+    assert changed or not tables or arm == "off"
+
+
 @pytest.mark.parametrize("name", SAMPLES_OF)
 def test_a_gauge_that_is_not_there(tmp_path: Path, name: str) -> None:
     change = edit_events(events.Sampled, lambda event: event.model_copy(update={name: None}))
