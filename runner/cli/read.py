@@ -20,10 +20,15 @@ def main(argv: list[str]) -> int:
         "streams, server info. What a file does not say is absent. Two scrapes in a row are read as a window.",
     )
     parser.add_argument("paths", type=Path, nargs="+", metavar="PATH", help="a file, or a folder of files")
-    code = 0
+    code: int = 0
     scrapes: dict[Path, Exposition] = {}
     named: list[Path] = []
-    for path, asked in _files(parser.parse_args(argv).paths):
+    paths: list[Path] = parser.parse_args(argv).paths
+    for path in paths:
+        if path.is_dir() and not any(inner.is_file() for inner in path.rglob("*")):
+            tell(f"{path}: there is no file in this folder")
+            code = ExitCode.INVALID
+    for path, asked in _files(paths):
         reading = _read(path)
         if isinstance(reading, str):
             # a folder may hold notes and tables; a file that was named is meant

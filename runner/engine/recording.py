@@ -13,7 +13,7 @@ from . import metrics
 from .chat import read_reply
 from .exposition import Exposition, ExpositionError, parse
 from .facts import Fact, log_facts, reply_facts, scrape_facts, server_info_facts, token_counts
-from .log import read_log
+from .log import ARGUMENTS_LINE, read_log
 from .log_line import LineKind, read_line, survey, whole_lines
 from .reply import Reply, load_json, one_line
 from .server_info import ServerInfoError, read_server_info
@@ -105,7 +105,15 @@ def _log(lines: list[str], *, cut: bool) -> Reading:
     faults = [Fault(number, "the line is cut: only its beginning was read") for number in found.cut]
     if cut:
         faults.append(Fault(len(lines) + 1, "the last line has no end and was not read"))
-    return Reading(Kind.LOG, f"{found.total} lines: {kinds}", tuple(log_facts(read_log(lines))), tuple(faults), notes)
+    evidence = read_log(lines)
+    for words, value in (
+        (f"{ARGUMENTS_LINE}: {{", evidence.non_default_args),
+        (" with config: ", evidence.engine_config),
+    ):
+        last = max((number for number, line in enumerate(lines, 1) if words in line), default=None)
+        if value is None and last is not None and last not in found.cut:
+            faults.append(Fault(last, f"what stands after '{words.strip(' {:')}' is not whole, and was not read"))
+    return Reading(Kind.LOG, f"{found.total} lines: {kinds}", tuple(log_facts(evidence)), tuple(faults), notes)
 
 
 def _scrape(text: str) -> Reading:

@@ -159,3 +159,23 @@ def test_the_documentation_says_the_bounds_of_the_code() -> None:
         f", {exposition.MAX_LINE:,} characters a line |",
     ):  # fmt: skip
         assert bound in words, bound
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [("non-default args: {", "non-default args"), (" with config: ", "with config")],
+)
+def test_a_line_that_was_cut_on_its_way_is_named(capsys: Capsys, tmp_path: Path, words: str, said: str) -> None:
+    lines = (ON / "startup.log").read_text(encoding="utf-8").splitlines()
+    [number] = [index for index, line in enumerate(lines, 1) if words in line]
+    lines[number - 1] = lines[number - 1][: lines[number - 1].index(words) + len(words) + 30]
+    log = tmp_path / "server.log"
+    log.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    found = run(capsys, "read", str(log))
+    assert found.code == 2
+    assert found.err == [f"{log}:{number}: what stands after '{said}' is not whole, and was not read"]
+
+
+def test_an_empty_folder_is_no_success(capsys: Capsys, tmp_path: Path) -> None:
+    found = run(capsys, "read", str(tmp_path))
+    assert (found.code, found.err) == (2, [f"{tmp_path}: there is no file in this folder"])
