@@ -12,8 +12,11 @@ def wall_seconds(round_: Round) -> Value:
     """
     if round_.finished is None or not round_.finished.complete:
         return Absent("interrupted")
-    sent = [request.sent_ns for request in round_.of_role("measured") if request.sent_ns is not None]
-    ended = [request.ended_ns for request in round_.of_role("measured") if request.ended_ns is not None]
+    went_out = [request for request in round_.of_role("measured") if request.sent_ns is not None]
+    sent = [request.sent_ns for request in went_out if request.sent_ns is not None]
+    ended = [request.ended_ns for request in went_out if request.ended_ns is not None]
     if not sent or not ended or not round_.ok:
         return Absent("no-ok-requests")
+    if len(ended) < len(sent):
+        return Absent("interrupted")  # without the end of each, the last end is not known: the wall would be too short
     return (max(ended) - min(sent)) / 1e9

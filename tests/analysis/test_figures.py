@@ -267,3 +267,12 @@ def test_a_declared_side_effect_that_nothing_shows_may_confound(tmp_path: Path) 
 
     record = make_record(tmp_path, change=edit_events(events.EvidenceRead, hide, lambda e: e.arm == "on"))
     assert "model-runner" in [one.feature for one in confounders(record, record.plan.arm("on"))]
+
+
+def test_a_request_whose_end_was_not_seen_makes_no_shorter_wall(tmp_path: Path) -> None:
+    lost = edit_events(
+        events.RequestDone,
+        lambda e: e.model_copy(update={"ended_ns": None}),
+        lambda e: (e.arm, e.concurrency, e.index) == ("on", 4, 64),
+    )
+    assert wall_seconds(cell(make_record(tmp_path, change=lost), "on", 4).rounds[0]) == Absent("interrupted")

@@ -1,6 +1,6 @@
 """The recorded series ``h200-b2048`` as a run directory: a real GPU's data through the same report.
 
-    python tests/golden/h200_run.py [--write]
+    PYTHONPATH=tests/support python tests/golden/h200_run.py [--write]
 
 makes the run in a temporary folder and prints its report; ``--write`` stores report and result under ``examples/``.
 What the recording does not hold stays absent: first bytes, the texts of all but two requests a round, the request
@@ -18,6 +18,9 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+import journals
+
+from runner.engine import metrics
 from runner.engine.exposition import parse, to_json
 from runner.engine.log import read_log
 from runner.engine.verdict import Verdict
@@ -25,8 +28,6 @@ from runner.execution.proof import evidence_read
 from runner.plan.build import build_plan
 from runner.plan.model import Plan
 from runner.record import events
-from runner.record.directory import JOURNAL, PLAN
-from runner.record.journal import JournalWriter
 from runner.report.write import Reported, make_report
 from runner.spec.load import load_spec
 
@@ -40,12 +41,7 @@ SECOND = 1_000_000_000
 def write_run(folder: Path) -> Path:
     """Write the run directory; it must not exist."""
     plan = build_plan(load_spec(EXAMPLE / "spec.yaml"), "recorded")
-    folder.mkdir(parents=True)
-    (folder / PLAN).write_text(plan.model_dump_json(by_alias=True), encoding="utf-8")
-    with JournalWriter(folder / JOURNAL) as writer:
-        for event in journal(plan):
-            writer(event)
-    return folder
+    return journals.write_run(folder, plan, journal(plan))
 
 
 def journal(plan: Plan) -> Iterator[events.Event]:
@@ -148,7 +144,20 @@ def _round(
                 gpu_memory_mib=sample.get("memory"),
             )
     yield _scrape(at, folder, cell, "after", last)
-    yield events.RoundFinished(**at, busy_before=None, busy_after=None, sampling_interval=0.5, complete=True)
+    yield events.RoundFinished(
+        **at,
+        busy_before=_busy(folder, cell, "before"),
+        busy_after=_busy(folder, cell, "after"),
+        sampling_interval=0.5,
+        complete=True,
+    )
+
+
+def _busy(folder: Path, cell: str, moment: str) -> str | None:
+    """Why the engine was not idle at a scrape; nobody waited for it, but its gauges tell."""
+    scrape = parse((folder / "metrics" / f"{cell}-{moment}.prom").read_text("utf-8"))
+    running, waiting = scrape.total(metrics.RUNNING), scrape.total(metrics.WAITING)
+    return None if running == waiting == 0 else f"{running} running, {waiting} waiting at the scrape {moment}"
 
 
 def _scrape(at: dict[str, Any], folder: Path, cell: str, moment: Any, seconds: float) -> events.Scraped:
