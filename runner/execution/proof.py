@@ -34,7 +34,7 @@ async def prove(context: Context, place: Place, arm: Arm, engine: RunningEngine,
     Every arm gets the same request, so that their caches and counts stay alike.
     """
     async with httpx.AsyncClient(trust_env=False) as client:
-        log = read_log(engine.log())
+        log = read_log(engine.log() or [])
         before = (await watch.idle(client)).scrape
         context.keep_scrape(before, place.folder, "proof-before.prom")
         reasons = _read_evidence(context, place.launch, arm, log, before.exposition)

@@ -83,7 +83,7 @@ async def _first_completion(context: Context, engine: RunningEngine, body: bytes
 
 def last_words(engine: RunningEngine) -> list[str]:
     """The engine's own words for what went wrong: its error lines, else its last lines."""
-    lines = [line.rstrip("\r") for line in engine.log() if line.strip()]
+    lines = [line.rstrip("\r") for line in engine.log() or [] if line.strip()]
     errors = list(read_log(lines).errors)
     return (errors or lines)[-_LAST_WORDS:]
 

@@ -40,7 +40,7 @@ async def _launch(context: Context, target: Target, launch: Launch) -> bool:
                 command=engine.command,
                 env=engine.env,
                 endpoint=engine.endpoint,
-                log=log.relative_to(context.directory).as_posix(),
+                log=None if engine.log() is None else log.relative_to(context.directory).as_posix(),
             )
         )
         return await _measure(context, launch, arm, engine)

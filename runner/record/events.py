@@ -51,13 +51,14 @@ class LaunchStarted(OfLaunch):
 
 
 class EngineLaunched(OfLaunch):
-    """The process exists; `command` is what was started and `log` the artifact that its output goes to."""
+    """The process exists; `command` is what was started and `log` the artifact that its output goes to. An engine that
+    was there has neither: an empty command, and None."""
 
     event: Literal["engine-launched"] = "engine-launched"
     command: list[str]
     env: dict[str, str]
     endpoint: str
-    log: str
+    log: str | None
 
 
 class EngineReady(OfLaunch):

@@ -11,9 +11,9 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from runner.plan.model import Arm
+from runner.plan.model import Arm, Plan
 from runner.spec.site import EmbeddedSite
-from runner.target.base import TargetError
+from runner.target.base import NoGpus, TargetError
 from runner.target.child import Child
 
 _MODULE = "runner.simulator"
@@ -34,6 +34,11 @@ class EmbeddedEngine:
         """The process id."""
         return f"pid {self._child.pid}"
 
+    @property
+    def gpus(self) -> NoGpus:
+        """It has none; this machine's would say nothing of it."""
+        return NoGpus("the embedded engine has no GPU")
+
     def exit_code(self) -> int | None:
         """None while it lives."""
         return self._child.exit_code()
@@ -41,6 +46,9 @@ class EmbeddedEngine:
     def log(self) -> list[str]:
         """Its output so far."""
         return self._child.log()
+
+    def stranger(self) -> None:
+        """Its port was free a moment ago, and is nobody's habit."""
 
     async def stop(self) -> str:
         """End it."""
@@ -65,6 +73,10 @@ class EmbeddedTarget:
             "time-scale": site.time_scale,
             "faults": site.faults,
         }
+
+    def problems(self, _: Plan) -> list[str]:
+        """It takes every plan; what it cannot imitate it refuses at its start, in its own words."""
+        return []
 
     async def launch(self, model: str, arm: Arm, log: Path) -> EmbeddedEngine:
         """Start one. Raises TargetError when the process cannot be created."""
