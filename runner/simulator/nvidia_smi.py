@@ -152,8 +152,9 @@ def _parsed(argv: list[str]) -> Query:
 
 
 def _field(asked: str, *, apps: bool) -> str:
-    name = _ALIASES.get(asked.strip(), asked.strip())
-    if name not in (("timestamp", "pid", "process_name", "gpu_uuid", "used_gpu_memory") if apps else Gpu.FIELDS):
+    known = ("timestamp", "pid", "process_name", "gpu_uuid", "used_gpu_memory") if apps else Gpu.FIELDS
+    name = asked.strip() if asked.strip() in known else _ALIASES.get(asked.strip(), asked.strip())
+    if name not in known:
         raise Ends(f'Field "{asked}" is not a valid field to query.\n', 2)
     return name
 

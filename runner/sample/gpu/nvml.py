@@ -41,22 +41,22 @@ class NvmlReader:
         return [self._reading(*device) for device in self._devices]
 
     def processes(self) -> list[GpuProcess]:
-        """Of every kind: computing, drawing, and computing through MPS. Raises GpuError."""
+        """Of every kind: computing, drawing, and computing through MPS. Raises GpuError where those that compute cannot
+        be listed: none listed would look like none there."""
         nvml = self._nvml
         found: dict[tuple[int, str], GpuProcess] = {}
         for _, handle, uuid, _ in self._devices:
-            for ask in (
-                nvml.nvmlDeviceGetComputeRunningProcesses,
-                nvml.nvmlDeviceGetGraphicsRunningProcesses,
-                nvml.nvmlDeviceGetMPSComputeRunningProcesses,
-            ):
-                try:
-                    running = self._supported(partial(ask, handle)) or []
-                except nvml.NVMLError as error:
-                    raise GpuError(f"NVML: {error}") from None
-                for one in running:
-                    used = None if one.usedGpuMemory is None else one.usedGpuMemory // _MIB
-                    found[one.pid, uuid] = GpuProcess(one.pid, uuid, self._name(one.pid), used)
+            try:
+                running = [
+                    *nvml.nvmlDeviceGetComputeRunningProcesses_v3(handle),
+                    *self._supported(partial(nvml.nvmlDeviceGetGraphicsRunningProcesses_v3, handle), []),
+                    *self._supported(partial(nvml.nvmlDeviceGetMPSComputeRunningProcesses_v3, handle), []),
+                ]
+            except nvml.NVMLError as error:
+                raise GpuError(f"NVML: processes: {error}") from None
+            for one in running:
+                used = None if one.usedGpuMemory is None else one.usedGpuMemory // _MIB
+                found[one.pid, uuid] = GpuProcess(one.pid, uuid, self._name(one.pid), used)
         return list(found.values())
 
     def close(self) -> None:
@@ -95,14 +95,14 @@ class NvmlReader:
                 raise
             return nvml.nvmlDeviceGetMemoryInfo(handle)
 
-    def _supported(self, ask: Callable[[], Any]) -> Any:
-        """The answer; None where this GPU or this driver does not have such a figure."""
+    def _supported(self, ask: Callable[[], Any], otherwise: Any = None) -> Any:
+        """The answer; `otherwise` where this GPU or this driver does not have such a thing."""
         nvml = self._nvml
         try:
             return ask()
         except nvml.NVMLError as error:
             if error.value in (nvml.NVML_ERROR_NOT_SUPPORTED, nvml.NVML_ERROR_FUNCTION_NOT_FOUND):
-                return None
+                return otherwise
             raise
 
     def _name(self, pid: int) -> str | None:
