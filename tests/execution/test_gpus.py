@@ -1,14 +1,17 @@
-"""The GPUs of a run, through a program called nvidia-smi on PATH: found, sampled while load runs, and watched."""
+"""The GPUs of a run: found, sampled while load runs, and watched. NVML over a driver made up, nvidia-smi on PATH."""
 
 import asyncio
 import os
 import shlex
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import pynvml
 import pytest
-from journals import make_plan
+from journals import Edit, make_plan
+from nvml_driver import MIB, Card, Driver
 
 import runner
 from runner.execution import gpus as module
@@ -16,6 +19,7 @@ from runner.execution.context import Context
 from runner.execution.run import execute
 from runner.plan.model import Arm
 from runner.record import events
+from runner.record.events import EVENT
 from runner.record.record import Record, build_record
 from runner.sample.gpu import smi as reading_by_smi
 from runner.sample.gpu.aside import Aside
@@ -24,7 +28,8 @@ from runner.spec.site import EmbeddedSite
 from runner.target.base import LocalGpus, NoGpus, RunningEngine
 from runner.target.embedded import EmbeddedTarget, write_nvidia_smi
 
-UUID = "GPU-00000000-0000-0000-0000-000000000000"
+UUID = Card().uuid
+STRANGERS = (4_000_042, 4_000_043)
 
 
 @dataclass
@@ -41,14 +46,12 @@ class OnGpu:
 
 @dataclass
 class GpuTarget:
-    """The embedded target, its engines on this machine's GPUs; `found` says that they were there already."""
+    """The embedded target, its engines on this machine's GPUs. `there` says that they were there already; `pid_offset`
+    is how much higher the driver's process ids are, as in a container."""
 
-    visible: str | None = None
-    found: bool = False
-    pids: list[int] = field(default_factory=list)
-    inner: EmbeddedTarget = field(
-        default_factory=lambda: EmbeddedTarget(EmbeddedSite.model_validate({"time-scale": 0.1}))
-    )
+    card: Card = field(default_factory=Card)
+    there: bool = False
+    pid_offset: int = 0
     name: str = "process"
     simulated: bool = False
 
@@ -56,11 +59,12 @@ class GpuTarget:
         return {}
 
     async def launch(self, model: str, arm: Arm, log: Path) -> Any:
-        engine = await self.inner.launch(model, arm, log)
+        inner = EmbeddedTarget(EmbeddedSite.model_validate({"time-scale": 0.1}))
+        engine = await inner.launch(model, arm, log)
         pid = int(engine.identity.removeprefix("pid "))
-        self.pids.append(pid)
-        command = [] if self.found else engine.command
-        return OnGpu(engine, LocalGpus(self.visible, lambda: frozenset({pid, *self.pids})), command)
+        self.card.compute = [one for one in self.card.compute if one[0] in STRANGERS]
+        self.card.compute.append((pid + self.pid_offset, 1000 * MIB))
+        return OnGpu(engine, LocalGpus(None, lambda: frozenset({pid})), [] if self.there else engine.command)
 
 
 class Smi:
@@ -95,18 +99,32 @@ def smi(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Smi:
 
 
 def small(spec: dict[str, Any]) -> None:
+    spec["invariants"] = {}
     spec["phases"] = {"load": {"concurrency": [1], "requests": 4}}
     spec["request"]["max_tokens"] = 64
-    spec["sampling"] = {"interval-seconds": 0.5}
+    spec["sampling"] = {"interval-seconds": 0.2}
 
 
-def ran(tmp_path: Path, target: Any) -> tuple[Record, list[events.Event]]:
-    """A whole run, up to the record."""
+def alone(spec: dict[str, Any]) -> None:
+    del spec["conditions"]["on"]
+
+
+def ran(
+    tmp_path: Path,
+    target: Any,
+    hear: Callable[[events.Event], None] = lambda _: None,
+    conditions: Edit = alone,
+) -> Record:
+    """A whole run, up to the record; `hear` is told of each event."""
     journal: list[events.Event] = []
-    plan = make_plan(tmp_path, small)
+    plan = make_plan(tmp_path, small, conditions)
+
+    def emit(event: events.Event) -> None:
+        journal.append(EVENT.validate_json(event.model_dump_json()))
+        hear(event)
 
     async def main() -> None:
-        context = Context(plan, tmp_path / "run", journal.append, asyncio.Event())
+        context = Context(plan, tmp_path / "run", emit, asyncio.Event())
         context.directory.mkdir()
         await execute(context, target)
 
@@ -114,27 +132,119 @@ def ran(tmp_path: Path, target: Any) -> tuple[Record, list[events.Event]]:
     started = events.RunStarted(
         run="r", started_at="", runner_version="", target=target.name, simulated=False, target_settings={}, host={}
     )
-    return build_record(plan, [started, *journal]), journal
+    return build_record(plan, [started, *journal])
 
 
-def test_who_else_is_there_is_looked_for_when_the_engine_answers_and_after_each_round(tmp_path: Path, smi: Smi) -> None:
-    smi.list(f"4242, {UUID}, 12, /usr/bin/other, with a comma")
-    record, _ = ran(tmp_path, GpuTarget())
-    stranger = events.OtherProcess(pid=4242, gpu=0, name="/usr/bin/other, with a comma", memory_mib=12.0, before=True)
-    assert len(record.engines) == 2
+def stranger(before: bool | None, pid: int = STRANGERS[0]) -> events.OtherProcess:
+    return events.OtherProcess(pid=pid, gpu=0, name=None, memory_mib=12.0, before=before)
+
+
+def test_found_by_its_process_sampled_and_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    target = GpuTarget()
+    other = Card(uuid="GPU-other", utilization=99)
+    driver = Driver(other, target.card).load(monkeypatch)
+    record = ran(tmp_path, target)
+    assert len(record.engines) == 1
     for engine in record.engines:
+        assert engine.gpus == events.GpusFound(
+            arm=engine.arm,
+            replicate=1,
+            source="NVML, driver 580.159.04",
+            gpus=[events.GpuFound(index=1, uuid=UUID, name="NVIDIA H200", total_mib=143771, before_mib=5000)],
+            doubt=None,
+            reason=None,
+            others=[],
+            unknown=None,
+        )
+        [round_] = engine.rounds
+        assert round_.others is not None and (round_.others.others, round_.others.unknown) == ([], None)
+        assert round_.gpu_samples
+        assert {(one.utilization, one.memory_mib, one.why) for one in round_.gpu_samples} == {(17.0, 5000.0, None)}
+        assert all(one.gpus[0].index == 1 for one in round_.gpu_samples)
+    assert driver.open == 0
+
+
+def test_a_stranger_that_comes_later_is_seen_after_the_round(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    target = GpuTarget()
+    Driver(target.card).load(monkeypatch)
+
+    def hear(event: events.Event) -> None:
+        if isinstance(event, events.RoundStarted) and event.arm == "off":
+            target.card.compute.append((STRANGERS[0], 12 * MIB))
+
+    off, on = ran(tmp_path, target, hear, lambda _: None).engines
+    assert off.gpus is not None and off.gpus.others == []
+    assert off.rounds[0].others is not None and off.rounds[0].others.others == [stranger(before=False)]
+    for seen in (on.gpus, on.rounds[0].others):
+        assert seen is not None and (seen.others, seen.unknown) == ([stranger(before=True)], None)
+
+
+def test_where_ids_are_not_comparable_who_was_there_before_is_a_stranger(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    target = GpuTarget(pid_offset=5_000_000)
+    target.card.compute.append((STRANGERS[0], 12 * MIB))
+    Driver(target.card).load(monkeypatch)
+    for engine in ran(tmp_path, target).engines:
+        for seen in (engine.gpus, engine.rounds[0].others):
+            assert seen is not None and seen.others == [stranger(before=True)]
+            assert "none under an id of the engine's" in str(seen.unknown)
+
+
+def test_an_engine_that_was_there_is_not_its_own_stranger(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    target = GpuTarget(pid_offset=5_000_000, there=True)
+    target.card.compute.append((STRANGERS[0], 12 * MIB))
+    Driver(target.card).load(monkeypatch)
+    for engine in ran(tmp_path, target).engines:
+        assert engine.gpus is not None and engine.gpus.gpus[0].before_mib is None
+        for seen in (engine.gpus, engine.rounds[0].others):
+            assert seen is not None and seen.others == [] and seen.unknown is not None
+
+
+def test_a_gpu_that_is_lost_on_the_way_is_absent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    target = GpuTarget()
+    Driver(target.card).load(monkeypatch)
+
+    def hear(event: events.Event) -> None:
+        if isinstance(event, events.RoundStarted):
+            lost = ("nvmlDeviceGetMemoryInfo", "nvmlDeviceGetComputeRunningProcesses")
+            target.card.broken = dict.fromkeys(lost, pynvml.NVML_ERROR_GPU_IS_LOST)
+
+    off, on = ran(tmp_path, target, hear, lambda _: None).engines
+    assert off.rounds[0].gpu_samples
+    assert {(one.utilization, one.memory_mib, one.why) for one in off.rounds[0].gpu_samples} == {
+        (None, None, "NVML: GPU is lost")
+    }
+    assert off.rounds[0].others is not None and off.rounds[0].others.unknown == "NVML: processes: GPU is lost"
+    # The next engine's cannot be told from processes; the machine has one.
+    assert on.gpus is not None and [gpu.before_mib for gpu in on.gpus.gpus] == [None]
+
+
+def test_gpus_that_cannot_be_read_are_a_reason_and_no_obstacle(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    Driver().load(monkeypatch)
+    record = ran(tmp_path, GpuTarget())
+    reason = "NVML: no GPU that this process may use; nvidia-smi: not on PATH"
+    for engine in record.engines:
+        assert engine.gpus is not None and (engine.gpus.reason, engine.gpus.unknown) == (reason, reason)
+        [round_] = engine.rounds
+        assert round_.finished is not None and round_.finished.complete
+        assert (round_.gpu_samples, round_.others) == ([], None)
+
+
+def test_through_nvidia_smi(tmp_path: Path, smi: Smi) -> None:
+    smi.list(f"{STRANGERS[0]}, {UUID}, 12, [Not Found]")
+    for engine in ran(tmp_path, GpuTarget()).engines:
         assert engine.gpus is not None and engine.gpus.reason is None
         assert engine.gpus.source == "nvidia-smi, driver 580.159.04"
         [gpu] = engine.gpus.gpus
         assert (gpu.index, gpu.uuid, gpu.name, gpu.before_mib) == (0, UUID, "NVIDIA H200", 131702.0)
-        [round_] = engine.rounds
-        assert round_.others is not None
-        for seen in (engine.gpus, round_.others):
-            assert seen.others == [stranger]
-            assert "none under an id of the engine's" in str(seen.unknown)
+        for seen in (engine.gpus, engine.rounds[0].others):
+            assert seen is not None and seen.others == [stranger(before=True)] and seen.unknown is not None
 
 
 def test_an_engine_without_gpus_says_why(tmp_path: Path) -> None:
-    record, journal = ran(tmp_path, EmbeddedTarget(EmbeddedSite.model_validate({"time-scale": 0.02})))
-    assert [engine.gpus.reason for engine in record.engines if engine.gpus] == ["the embedded engine has no GPU"] * 2
-    assert not [event for event in journal if isinstance(event, events.GpuSampled | events.OthersSeen)]
+    record = ran(tmp_path, EmbeddedTarget(EmbeddedSite.model_validate({"time-scale": 0.02})))
+    for engine in record.engines:
+        assert engine.gpus is not None and engine.gpus.reason == "the embedded engine has no GPU"
+        assert [(round_.gpu_samples, round_.others) for round_ in engine.rounds] == [([], None)]
