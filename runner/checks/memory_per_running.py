@@ -2,8 +2,9 @@
 
 from collections.abc import Iterator
 
-from runner.analysis.cell import cell, concurrencies
+from runner.analysis.cell import Cell, cell, concurrencies
 from runner.analysis.memory import memory_per_running
+from runner.analysis.neighbours import neighbours
 from runner.analysis.value import Absent
 from runner.checks.finding import Finding, Judgement
 from runner.checks.registry import check
@@ -13,7 +14,8 @@ from runner.spec.invariants import MemoryPerRunning
 
 @check(MemoryPerRunning)
 def memory_per_running_check(record: Record, parameters: MemoryPerRunning) -> Iterator[Finding]:
-    """Per arm and concurrency above 1: (median memory − the baseline's) ÷ median of running requests, in MiB. Not
+    """Per arm and concurrency above 1: (median memory − the baseline's) ÷ median of running requests, in MiB. A GPU's
+    memory is that of all its processes: inconclusive where others were seen on it, or cannot be excluded. Not
     applicable where no sample of the whole run has a GPU's memory."""
     if not record.plan.others:
         yield Finding(Judgement.NOT_APPLICABLE, "one-condition")
@@ -28,7 +30,10 @@ def memory_per_running_check(record: Record, parameters: MemoryPerRunning) -> It
             if level == 1:
                 continue
             subject = f"{arm.label} C={level}"
-            found = memory_per_running(cell(record, record.plan.baseline, level), cell(record, arm.id, level))
+            base, own = cell(record, record.plan.baseline, level), cell(record, arm.id, level)
+            found = memory_per_running(base, own)
+            if not isinstance(found, Absent):
+                found = _shared(base) or _shared(own) or found
             if isinstance(found, Absent):
                 yield Finding(Judgement.INCONCLUSIVE, found.reason, found.figures, subject)
                 continue
@@ -36,3 +41,11 @@ def memory_per_running_check(record: Record, parameters: MemoryPerRunning) -> It
             below = found <= parameters.max_mib
             reason = "memory-below" if below else "memory-above"
             yield Finding(Judgement.PASS if below else Judgement.FAIL, reason, figures, subject)
+
+
+def _shared(one: Cell) -> Absent | None:
+    """Why a cell's memory may not be the engine's alone."""
+    there = neighbours(one)
+    if there.found:
+        return Absent("gpu-shared", {"pids": ", ".join(str(other.pid) for other in there.found)})
+    return there.unknown

@@ -26,6 +26,20 @@ def _controlled(source: Source, arm: Arm, control: Arm, shared: list[str]) -> st
     )
 
 
+def _gpu_gaps(source: Source) -> list[str]:
+    """Why there are no figures of the GPUs, or of the GPUs of some conditions."""
+    record, words = source.record, source.words
+    reasons: dict[str, list[str]] = {}
+    for engine in record.engines:
+        if engine.gpus is not None and engine.gpus.reason is not None:
+            labels = reasons.setdefault(escape(engine.gpus.reason), [])
+            if source.named(engine.arm) not in labels:
+                labels.append(source.named(engine.arm))
+    if any(round_.gpu_samples for round_ in record.all_rounds()):
+        return [words("gap-gpu-of", labels=", ".join(labels), why=why) for why, labels in reasons.items()]
+    return [words("gap-gpu-why", why=why) for why in reasons] or [words("gap-gpu")]
+
+
 def computed_gaps(source: Source, empty_tables: list[str]) -> list[str]:
     """One sentence per gap, in Markdown. `empty_tables`: ids of tables that had nothing to show."""
     record, words = source.record, source.words
@@ -60,8 +74,7 @@ def computed_gaps(source: Source, empty_tables: list[str]) -> list[str]:
         gaps.append(words("gap-one-replicate"))
     if plan.others and (plan.order == "as-written" or plan.replicates == 1):
         gaps.append(words("gap-order"))
-    if not any(sample.utilization is not None for one in record.all_rounds() for sample in one.gpu_samples):
-        gaps.append(words("gap-gpu"))
+    gaps += _gpu_gaps(source)
     for arm in plan.arms:
         found = knee(record, arm.id)
         if isinstance(found, Absent):

@@ -3,6 +3,7 @@
 import json
 import shlex
 
+from runner.record.events import GpusFound
 from runner.record.record import Record
 from runner.report.markdown import code, escape
 from runner.report.table import Source
@@ -33,10 +34,32 @@ def provenance(source: Source) -> list[tuple[str, str]]:
                 facts.append((words("p.environment", **about), code(shown)))
         if engine.ready is not None:
             facts.append((words("p.identity", **about), code(engine.ready.engine)))
+        if engine.gpus is not None and engine.gpus.gpus:
+            facts.append((words("p.gpus", **about), _gpus(source, engine.gpus)))
     for body in record.bodies.values():
         text = json.dumps(body.body, ensure_ascii=False)
         facts.append((words("p.body", id=body.body_id, prompt=escape(body.prompt)), code(text)))
     return facts
+
+
+def _gpus(source: Source, found: GpusFound) -> str:
+    """Each GPU, and by which way it was read."""
+
+    def mebibytes(value: float | None) -> str:
+        return source.words("unknown") if value is None else source.numbers.mebibytes(value)
+
+    gpus = [
+        source.words(
+            "p.gpu",
+            index=gpu.index,
+            name=escape(gpu.name or "?"),
+            uuid=escape(gpu.uuid),
+            total=mebibytes(gpu.total_mib),
+            before=mebibytes(gpu.before_mib),
+        )
+        for gpu in found.gpus
+    ]
+    return "; ".join([*gpus, escape(found.source or "?")])
 
 
 def _versions(record: Record) -> str:

@@ -9,9 +9,10 @@ from runner.analysis.cell import Cell, cells, concurrencies, surplus
 from runner.analysis.comparison import comparison
 from runner.analysis.confounding import confounders
 from runner.analysis.counters import counter_delta
-from runner.analysis.gauges import Spread, gauge, steady_samples
+from runner.analysis.gauges import Spread, gauge, gpu_gauge, steady_samples
 from runner.analysis.knee import Knee, knee
 from runner.analysis.latency import mean_latency
+from runner.analysis.neighbours import neighbours
 from runner.analysis.separation import separation
 from runner.analysis.throughput import throughput
 from runner.analysis.value import Absent
@@ -106,7 +107,19 @@ def _cell(cell: Cell) -> dict[str, Any]:
         "tokens_per_decode_step": tokens_per_decode_step(cell.rounds),
         "running": _gauge(gauge(cell.rounds, lambda sample: sample.running)),
         "waiting": _gauge(gauge(cell.rounds, lambda sample: sample.waiting)),
+        "gpu": _gpu(cell),
         "rounds": [_round(cell, round_) for round_ in cell.rounds],
+    }
+
+
+def _gpu(cell: Cell) -> dict[str, Any]:
+    """Percent, MiB, and the strange processes on the GPUs."""
+    there = neighbours(cell)
+    return {
+        "utilization": _gauge(gpu_gauge(cell.rounds, lambda sample: sample.utilization)),
+        "memory_mib": _gauge(gpu_gauge(cell.rounds, lambda sample: sample.memory_mib)),
+        "others": [one.model_dump() for one in there.found] if there.found else there.unknown or [],
+        "others_unknown": there.unknown,
     }
 
 

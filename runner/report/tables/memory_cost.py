@@ -6,14 +6,15 @@ from runner.analysis.memory import gpu_memory_mib, memory_per_running, running_r
 from runner.analysis.value import combine
 from runner.plan.model import Arm
 from runner.report.table import Source, Table, table
+from runner.report.tables.resources import shared_mark, shared_notes
 from runner.report.tables.summary import doubt
 
 
 @table("memory-cost")
 def memory_cost(source: Source) -> list[Table]:
     """Per condition: a row per concurrency: GPU memory of this condition − the baseline's, running requests, and the
-    quotient, in MiB. A difference that does not grow with the running requests is no cost of theirs. No table where no
-    GPU was sampled."""
+    quotient, in MiB. A difference that does not grow with the running requests is no cost of theirs. Where other
+    processes were on the GPUs of either cell (†) it is theirs, too. No table where no GPU was sampled."""
     others = source.record.plan.others
     tables = [_table(source, arm, several=len(others) > 1) for arm in others]
     return [one for one in tables if one.rows]
@@ -21,21 +22,22 @@ def memory_cost(source: Source) -> list[Table]:
 
 def _table(source: Source, arm: Arm, *, several: bool) -> Table:
     words, numbers = source.words, source.numbers
-    rows = []
+    rows, shown = [], []
     for level in sorted(concurrencies(source.record)):
         base, own = cell(source.record, source.record.plan.baseline, level), cell(source.record, arm.id, level)
         sampled = (s.memory_mib is not None for c in (base, own) for r in c.rounds for s in r.gpu_samples)
         if not any(sampled):
             continue
+        shown += [base, own]
         more = combine(lambda one, two: two - one, gpu_memory_mib(base), gpu_memory_mib(own))
         rows.append(
             [
-                str(level) + doubt(Comparison(base, own)),
+                str(level) + doubt(Comparison(base, own)) + shared_mark(base, own),
                 numbers.mebibytes(more, signed=True),
                 numbers.plain(running_requests(own), 0),
                 numbers.mebibytes(memory_per_running(base, own)),
             ]
         )
     columns = [words("concurrency"), words("more-memory"), "running", words("memory-per-running")]
-    notes = [words("note-memory-cost")]
+    notes = [words("note-memory-cost"), *shared_notes(source, shown)]
     return Table("memory-cost", columns, rows, notes=notes, subject=source.label(arm.id) if several else "")

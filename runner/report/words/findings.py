@@ -293,6 +293,18 @@ FINDINGS: Final[Mapping[str, tuple[str, str]]] = {
     "scrapes-failed": ("표본 판독 실패: {why}", "no sample could be read: {why}"),
     "gauge-absent": ("노출되지 않음", "not exposed"),
     "gpu-not-sampled": ("GPU 표본 없음", "no GPU was sampled"),
+    "gpu-shared": (
+        "다른 프로세스가 같은 GPU에 있었다 (pid {pids})",
+        "other processes were on the GPUs (pid {pids})",
+    ),
+    "gpu-others-unknown": (
+        "GPU에 다른 프로세스가 없었다고 할 수 없다: {why}",
+        "other processes on the GPUs cannot be excluded: {why}",
+    ),
+    "gpu-others-not-looked": (
+        "GPU에 다른 프로세스가 있었는지 기록에 없다",
+        "whether other processes were on the GPUs is not in the record",
+    ),
     "gpu-unread": ("GPU 판독 실패: {why}", "the GPU could not be read: {why}"),
     "gpu-figure-absent": ("GPU가 알려 주지 않음", "the GPU does not say"),
     "rounds-missing": ("미완: {planned}회차 중 {done}회차", "incomplete: {done} of {planned} rounds"),

@@ -77,6 +77,25 @@ NOTES: Final[Mapping[str, tuple[str, str]]] = {
         "Only samples taken while requests were still being sent: of the GPU the range, of requests the median, with "
         "the range where it moved. Sampled every {low:g} to {high:g} s.",
     ),
+    "note-gpu-shared": (
+        "† {cell}: 같은 GPU에 다른 프로세스가 있었다: {processes}. GPU 값은 그것까지 합한 값이고, 시간에도 그 몫이 "
+        "들어 있을 수 있다.",
+        "† {cell}: other processes were on the GPUs: {processes}. The GPUs' figures include them, and so may the "
+        "times.",
+    ),
+    "gpu-process": ("GPU {gpu}의 pid {pid} ({name}, {memory})", "pid {pid} on GPU {gpu} ({name}, {memory})"),
+    "gpu-process-unnamed": ("이름을 알 수 없음", "name not known"),
+    "gpu-process-memory-unknown": ("memory를 알 수 없음", "memory not known"),
+    "note-gpu-others": ("{labels}: {why}.", "{labels}: {why}."),
+    "note-gpu-samples": (
+        "GPU는 {low:g}~{high:g}초마다 읽었다.",
+        "The GPUs were read every {low:g} to {high:g} s.",
+    ),
+    "note-gpus-several": (
+        "{label}: GPU가 {n}개이며, memory는 합, 사용률은 평균이다.",
+        "{label}: {n} GPUs, of which memory is the sum and utilization the mean.",
+    ),
+    "note-gpu-doubt": ("{label}: {why}.", "{label}: {why}."),
     "note-knee": (
         "{label}의 포화점은 동시성 {knee}이다: {beyond}에서는 처리량이 {gain} 변한다.",
         "The knee of {label} is at concurrency {knee}: at {beyond} throughput changes by {gain}.",
@@ -166,6 +185,8 @@ NOTES: Final[Mapping[str, tuple[str, str]]] = {
         "{ratios}; not judged",
     ),
     "gap-gpu": ("GPU 사용률과 memory: 표본이 없다", "GPU utilization and memory: not sampled"),
+    "gap-gpu-why": ("GPU 사용률과 memory: {why}", "GPU utilization and memory: {why}"),
+    "gap-gpu-of": ("{labels}의 GPU 사용률과 memory: {why}", "GPU utilization and memory of {labels}: {why}"),
     "gap-knee": ("{label}의 포화점: {why}", "the knee of {label}: {why}"),
     "gap-outputs": (
         "조건 사이의 출력 동일성: `same-output`을 요구하지 않았다",

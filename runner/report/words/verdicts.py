@@ -97,6 +97,11 @@ VERDICTS: Final[Mapping[str, tuple[str, str]]] = {
     "p.command": ("{label} #{replicate} 명령", "{label} #{replicate} command"),
     "p.identity": ("{label} #{replicate} 프로세스", "{label} #{replicate} process"),
     "p.environment": ("{label} #{replicate} 환경 변수", "{label} #{replicate} environment"),
+    "p.gpus": ("{label} #{replicate} GPU", "{label} #{replicate} GPUs"),
+    "p.gpu": (
+        "{index} {name} ({uuid}, {total}), 기동 전에 쓰이던 memory {before}",
+        "{index} {name} ({uuid}, {total}), memory in use before the start {before}",
+    ),
     "p.body": ("요청 본문 `{id}` ({prompt})", "request body `{id}` ({prompt})"),
     "p.simulated": ("simulated", "simulated"),
     "yes": ("예", "yes"),
