@@ -22,6 +22,9 @@ the second. Seconds are real ones; the time scale does not apply to them.
 """
 
 
+_NOT_READ = "nothing: the embedded engine has no GPU; of an engine that has one, the samples have no figures"
+
+
 def page() -> str:
     """The whole page."""
     parts = [_HEAD, f"A fault of a reply may also say which requests it applies to: {_list(SELECTION)}\n"]
@@ -32,7 +35,7 @@ def page() -> str:
 
 def _row(name: str, kind: Kind) -> str:
     own = _list(kind.parameters) if kind.parameters else "none of its own" if kind.scope == "request" else "none"
-    said = "; or ".join(f"exit {one.exit}: {one.words}" for one in kind.outcomes) or "nothing yet: it reads no device"
+    said = "; or ".join(f"exit {one.exit}: {one.words}" for one in kind.outcomes) or _NOT_READ
     selectable = " †" if kind.scope == "request" else ""
     return f"| `{name}`{selectable} | {own} | {kind.seen} | {said} |"
 

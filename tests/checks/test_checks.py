@@ -98,6 +98,8 @@ ARGUMENT = events.ArgumentFound(
     name="spec_tokens", wanted=5, parsed=None, configured=None, verdict="unknown", reason="", quote=None
 )
 
+OTHER = events.OtherProcess(pid=4242, gpu=0, name="python", memory_mib=12.0, before=False)
+
 CASES: list[tuple[str, str, str, Change]] = [
     # configuration-in-force
     ("configuration-in-force", "inconclusive", "arguments-unknown",
@@ -213,6 +215,16 @@ CASES: list[tuple[str, str, str, Change]] = [
      edit_events(events.GpuSampled, gpu_values(memory_mib=6000.0), lambda e: is_on(e) and e.concurrency == 16)),
     ("memory-per-running", "inconclusive", "gpu-not-sampled",
      edit_events(events.GpuSampled, lambda _: None, lambda e: is_on(e) and e.concurrency == 16)),
+    ("memory-per-running", "inconclusive", "gpu-shared",
+     edit_events(events.OthersSeen, updated(others=[OTHER]), of_cell("on", 16))),
+    ("memory-per-running", "inconclusive", "gpu-shared",
+     edit_events(events.OthersSeen, updated(others=[OTHER]), of_cell("off", 16, 2))),
+    ("memory-per-running", "inconclusive", "gpu-shared", lambda journal: edit_events(
+        events.OthersSeen, updated(others=[OTHER], unknown="ids differ"))(list(edit_events(
+            events.GpuSampled, gpu_values(memory_mib=9000.0), is_on)(journal)))),
+    ("memory-per-running", "inconclusive", "gpu-others-unknown",
+     edit_events(events.OthersSeen, updated(unknown="ids differ"), of_cell("off", 4))),
+    ("memory-per-running", "inconclusive", "gpu-others-not-looked", edit_events(events.OthersSeen, lambda _: None)),
     ("memory-per-running", "not-applicable", "gpu-not-sampled",
      edit_events(events.GpuSampled, lambda _: None)),
 ]  # fmt: skip

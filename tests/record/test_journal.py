@@ -5,7 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from journals import make_events, make_plan
+from journals import make_events, make_plan, make_record
 
 from runner.record import events
 from runner.record.directory import JOURNAL, PLAN, write_whole
@@ -149,3 +149,35 @@ def test_a_verdict_that_does_not_exist_is_damage(tmp_path: Path) -> None:
     path.write_text(path.read_text().replace('"verdict":"ok"', '"verdict":"nice"', 1))
     with pytest.raises(JournalError, match="not an event"):
         list(read_journal(path))
+
+
+AT = {"arm": "on", "replicate": 1, "phase": "load", "concurrency": 4, "round": 1, "engine": "pid 1"}
+
+
+def gpu_sample(*gpus: tuple[float | None, float | None], error: str | None = None) -> events.GpuSampled:
+    values = [
+        events.GpuValues(index=index, utilization=busy, memory_mib=used) for index, (busy, used) in enumerate(gpus)
+    ]
+    return events.GpuSampled.model_validate({**AT, "at_ns": 5, "gpus": values, "error": error})
+
+
+def test_of_several_gpus_memory_is_the_sum_and_utilization_the_mean() -> None:
+    sample = gpu_sample((10, 100), (0, 50))
+    assert (sample.utilization, sample.memory_mib) == (5.0, 150)
+    assert (gpu_sample((0, 0)).utilization, gpu_sample((0, 0)).memory_mib) == (0.0, 0)
+
+
+def test_what_one_gpu_does_not_say_is_not_added_up() -> None:
+    sample = gpu_sample((10, 100), (None, None))
+    assert (sample.utilization, sample.memory_mib) == (None, None)
+    nothing = gpu_sample(error="GPU is lost")
+    assert (nothing.utilization, nothing.memory_mib, nothing.why) == (None, None, "GPU is lost")
+
+
+def test_gpus_are_kept_with_the_engine_and_with_the_round(tmp_path: Path) -> None:
+    record = make_record(tmp_path)
+    engine = record.engines[1]
+    assert engine.gpus is not None and engine.gpus.source == "NVML, driver 1"
+    for round_ in engine.rounds:
+        assert len(round_.gpu_samples) == len(round_.samples) == 12
+        assert round_.others is not None and round_.others.others == []
