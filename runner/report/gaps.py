@@ -60,7 +60,7 @@ def computed_gaps(source: Source, empty_tables: list[str]) -> list[str]:
         gaps.append(words("gap-one-replicate"))
     if plan.others and (plan.order == "as-written" or plan.replicates == 1):
         gaps.append(words("gap-order"))
-    if not any(sample.gpu_utilization is not None for one in record.all_rounds() for sample in one.samples):
+    if not any(sample.utilization is not None for one in record.all_rounds() for sample in one.gpu_samples):
         gaps.append(words("gap-gpu"))
     for arm in plan.arms:
         found = knee(record, arm.id)
