@@ -36,8 +36,13 @@ class Child:
         return self._process.pid
 
     def pids(self) -> frozenset[int]:
-        """Its live processes."""
-        return frozenset({self.pid})
+        """The live processes of its session."""
+        found = set()
+        for status in Path("/proc").glob("[0-9]*/stat"):
+            with contextlib.suppress(OSError):
+                if int(status.read_text().rpartition(")")[2].split()[3]) == self.pid:
+                    found.add(int(status.parent.name))
+        return frozenset(found)
 
     def exit_code(self) -> int | None:
         """None while it lives; negative for the signal that ended it."""
