@@ -9,6 +9,7 @@ from runner.execution.requests import Place, launch_folder
 from runner.execution.rounds import RoundRunner
 from runner.plan.model import Arm, Launch
 from runner.record.events import EngineFailed, EngineLaunched, EngineStopped, LaunchStarted, Refused
+from runner.sample.gauges import FIRST_REQUEST
 from runner.target.base import RunningEngine, Target, TargetError
 
 
@@ -66,7 +67,7 @@ async def _measure(context: Context, launch: Launch, arm: Arm, engine: RunningEn
     if proved.reasons:
         context.emit(Refused(arm=launch.arm, replicate=launch.replicate, reasons=proved.reasons))
         return False
-    latency = proved.latency
+    latency = None if proved.latency is None else proved.latency / FIRST_REQUEST
     for phase in context.plan.phases:
         rounds = RoundRunner(context, arm, phase, engine, watch, gpus)
         for concurrency in phase.concurrency:

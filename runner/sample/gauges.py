@@ -13,6 +13,9 @@ from runner.sample.scrape import RawScrape, read_scrape, scrape_raw
 WANTED_SAMPLES = 10
 """Samples that a cell needs before the last request is sent, so that a median means something."""
 
+FIRST_REQUEST = 4.0
+"""How much slower a process's first whole request may be than its later ones, for kernels are compiled in it. A real
+GPU took 3.4 times as long for it (2.03 s, then 0.6 s), a CPU twice."""
 _MARGIN = 1.3
 _SHORTEST = 0.01
 """Seconds. A scrape costs the engine milliseconds of its own time; more often would disturb what is measured."""

@@ -5,6 +5,7 @@ from typing import Any, Literal
 from pydantic import Field
 
 from runner.spec.invariants import Name
+from runner.spec.process import ProcessSettings
 from runner.spec.strict import Strict
 
 
@@ -25,3 +26,4 @@ class Site(Strict):
     target: Name | None = None
     runs: Name = Field(default="runs", description="Where run directories are written.")
     embedded: EmbeddedSite = EmbeddedSite()
+    process: ProcessSettings = ProcessSettings()
