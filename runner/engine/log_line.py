@@ -126,8 +126,8 @@ _KINDS: Final[tuple[tuple[re.Pattern[str], LineKind], ...]] = (
     # multiprocessing, before the traceback of a child that died
     (re.compile(r"Process [\w-]{1,200}:$"), LineKind.TRACEBACK),
     (re.compile(r"usage: |[\w./-]{1,200}(?: [\w-]{1,200})?: error: "), LineKind.COMMAND_LINE),
-    # a glog header, with or without a bracket before it, a library's C++ and Python sides
-    (re.compile(r"\[?[IWEF]\d{4} \d\d:\d\d:\d\d\.\d+ "), LineKind.LIBRARY),
+    # a glog header, with or without a bracket or a rank before it, a library's C++ and Python sides
+    (re.compile(r"(?:\[rank\d{1,6}\]:)?\[?[IWEF]\d{4} \d\d:\d\d:\d\d\.\d+ "), LineKind.LIBRARY),
     (re.compile(r"\S{1,400}:\d+: \w*Warning: "), LineKind.WARNING),
     (re.compile(r".{0,200}?\d{1,3}% ?(?:Completed ?)?\|.{0,200}\[\d\d:\d\d"), LineKind.PROGRESS),
 )

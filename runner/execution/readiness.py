@@ -6,6 +6,7 @@ import json
 import httpx
 
 from runner.engine import metrics
+from runner.engine.failure import cause
 from runner.engine.log import read_log
 from runner.engine.verdict import Verdict
 from runner.execution.context import Context, Stopped
@@ -62,7 +63,7 @@ async def _first_completion(context: Context, engine: RunningEngine, body: bytes
     while not context.stop.is_set():
         code = engine.exit_code()
         if code is not None:
-            raise TargetError(f"the engine ended with exit code {code} while starting", last_words(engine))
+            raise TargetError(*ended(engine, code, "while starting"))
         remaining = (deadline - context.clock.now()) / 1e9
         load = Load(engine.endpoint, [body], 1, max(remaining, 0.1), index)
         done = next(iter(await closed_loop(load, clock=context.clock, stop=context.stop)), None)
@@ -81,6 +82,13 @@ async def _first_completion(context: Context, engine: RunningEngine, body: bytes
         index += 1
         await asyncio.sleep(_POLL)
     raise Stopped
+
+
+def ended(engine: RunningEngine, code: int, when: str) -> tuple[str, list[str]]:
+    """How and when the engine ended, of what as far as its own words say, and these words."""
+    words = last_words(engine)
+    told = cause(words)
+    return f"the engine ended with exit code {code} {when}{f': {told}' if told else ''}", words
 
 
 def last_words(engine: RunningEngine) -> list[str]:

@@ -4,7 +4,7 @@ from runner.execution.context import Context, Stopped
 from runner.execution.gpus import GpuWatch
 from runner.execution.idle import IdleWatch
 from runner.execution.proof import prove
-from runner.execution.readiness import last_words, wait_ready
+from runner.execution.readiness import ended, wait_ready
 from runner.execution.requests import Place, launch_folder
 from runner.execution.rounds import RoundRunner
 from runner.plan.model import Arm, Launch
@@ -78,8 +78,7 @@ async def _measure(context: Context, launch: Launch, arm: Arm, engine: RunningEn
                 latency = await rounds.run(place, latency)
                 code = engine.exit_code()
                 if code is not None:
-                    reason = f"the engine ended with exit code {code} during {place.stem}"
-                    _failed(context, launch, "run", TargetError(reason, last_words(engine)))
+                    _failed(context, launch, "run", TargetError(*ended(engine, code, f"during {place.stem}")))
                     return True
     return True
 

@@ -1,5 +1,6 @@
 """How engines are started as processes of this machine: what a spec or a site file says of it."""
 
+import os
 from pathlib import Path
 from typing import Annotated, Self
 
@@ -38,7 +39,7 @@ class ProcessSettings(Strict):
             words = [_program(words[0], folder), *words[1:]]
         directory = self.working_directory
         if directory is not None:
-            directory = str((folder / Path(directory).expanduser()).resolve())
+            directory = os.path.normpath(folder.absolute() / Path(directory).expanduser())
         return self.model_copy(update={"executable": words, "working_directory": directory})
 
 

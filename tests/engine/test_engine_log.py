@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from engine_recorded import CRASHES, LOGS, text
 
+from runner.engine.failure import cause
 from runner.engine.log import LogEvidence, Speculative, read_log
 from runner.engine.log_line import MAX_LINE
 from runner.engine.printed import Repr, read_value
@@ -123,16 +124,41 @@ DEATHS = {
         "safetensors._safetensors_rust.SafetensorError: Error while deserializing header",
         "RuntimeError: Engine core initialization failed. See root cause above.",
     ],
+    "crashes/cuda-out-of-memory.log": [
+        "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 5.56 GiB.",
+        "RuntimeError: Engine core initialization failed. See root cause above.",
+    ],
+    "crashes/gpu-memory-taken.log": [
+        "ValueError: Free memory on device cuda:0 (17.91/139.8 GiB) on startup is less than desired GPU memory "
+        "utilization (0.92, 128.62 GiB).",
+        "RuntimeError: Engine core initialization failed. See root cause above.",
+    ],
+    "crashes/engine-core-killed.log": [
+        "AsyncLLM output_handler failed.",
+        "vllm.v1.engine.exceptions.EngineDeadError: EngineCore encountered an issue.",
+    ],
+}
+CAUSES = {
+    "crashes/unknown-flag.log": "its command line was refused",
+    "crashes/bad-value.log": "its command line was refused",
+    "crashes/cuda-out-of-memory.log": "it ran out of GPU memory",
+    "crashes/gpu-memory-taken.log": "too little GPU memory was free, so others hold it",
+    "crashes/engine-core-killed.log": "its core process died",
 }
 
 
 @pytest.mark.parametrize("name", CRASHES)
 def test_the_words_of_every_recorded_death_are_found(name: str) -> None:
     evidence = read_log(text(name).splitlines())
-    assert evidence.startup_complete is not True
+    assert evidence.startup_complete is (name == "crashes/engine-core-killed.log")
     for words in DEATHS[name]:
         assert any(error.startswith(words) for error in evidence.errors), evidence.errors
     assert evidence.errors[-1].startswith(DEATHS[name][-1])
+
+
+@pytest.mark.parametrize("name", CRASHES)
+def test_a_known_cause_of_a_recorded_death_is_named_and_no_other(name: str) -> None:
+    assert cause(read_log(text(name).splitlines()).errors) == CAUSES.get(name)
 
 
 @pytest.mark.parametrize("name", LOGS)

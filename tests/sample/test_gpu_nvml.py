@@ -28,13 +28,13 @@ def test_the_figures_with_their_units(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_memory_is_what_nvidia_smi_calls_used(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whole MiB, cut off, and without the driver's reserve; a driver that cannot tell them apart counts it, as the
-    nvidia-smi of its time."""
-    card = Card(used=5000 * MIB + MIB - 1)
+    """Whole MiB, to the nearest, and without the driver's reserve; a driver that cannot tell them apart counts it, as
+    the nvidia-smi of its time."""
+    card = Card(used=5000 * MIB + MIB - 1)  # an H200 where this cut off was 1 MiB below nvidia-smi
     Driver(card).load(monkeypatch)
-    assert [one.memory_mib for one in open_nvml().read()] == [5000]
+    assert [one.memory_mib for one in open_nvml().read()] == [5001]
     old = Driver(card, missing=("nvmlDeviceGetMemoryInfo_v2",)).load(monkeypatch)
-    assert [one.memory_mib for one in open_nvml().read()] == [5600]
+    assert [one.memory_mib for one in open_nvml().read()] == [5601]
     assert "nvmlDeviceGetMemoryInfo" in old.calls
 
 

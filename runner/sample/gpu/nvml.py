@@ -81,7 +81,7 @@ class NvmlReader:
         except nvml.NVMLError as error:
             # A lost GPU fails one question and answers another with a stale figure: nothing of it counts.
             return GpuReading(index, uuid, name, None, None, None, f"NVML: {error}")
-        used, total = (None, None) if memory is None else (memory.used // _MIB, memory.total // _MIB)
+        used, total = (None, None) if memory is None else (round(memory.used / _MIB), round(memory.total / _MIB))
         return GpuReading(index, uuid, name, utilization, used, total)
 
     def _memory(self, handle: Any) -> Any:
