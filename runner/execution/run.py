@@ -3,7 +3,7 @@
 from runner.execution.context import Context, Stopped
 from runner.execution.idle import IdleWatch
 from runner.execution.proof import prove
-from runner.execution.readiness import last_words, wait_ready
+from runner.execution.readiness import last_words, unreachable, wait_ready
 from runner.execution.requests import Place, launch_folder
 from runner.execution.rounds import RoundRunner
 from runner.plan.model import Arm, Launch
@@ -56,8 +56,8 @@ async def _launch(context: Context, target: Target, launch: Launch) -> bool:
 
 async def _measure(context: Context, launch: Launch, arm: Arm, engine: RunningEngine) -> bool:
     watch = IdleWatch(context, engine)
-    start = await wait_ready(context, launch, arm, engine, watch)
-    proved = await prove(context, start, arm, engine, watch)
+    start, said = await wait_ready(context, launch, arm, engine, watch)
+    proved = await prove(context, start, arm, engine, watch, said)
     if proved.reasons:
         context.emit(Refused(arm=launch.arm, replicate=launch.replicate, reasons=proved.reasons))
         return False
@@ -70,12 +70,17 @@ async def _measure(context: Context, launch: Launch, arm: Arm, engine: RunningEn
                     return False
                 place = Place(launch, phase.name, concurrency, number, start.engine)
                 latency = await rounds.run(place, latency)
-                code = engine.exit_code()
-                if code is not None:
-                    reason = f"the engine ended with exit code {code} during {place.stem}"
-                    _failed(context, launch, "run", TargetError(reason, last_words(engine)))
+                if (ended := await _ended(context, engine)) is not None:
+                    _failed(context, launch, "run", TargetError(f"{ended} during {place.stem}", last_words(engine)))
                     return True
     return True
+
+
+async def _ended(context: Context, engine: RunningEngine) -> str | None:
+    code = engine.exit_code()
+    if code is not None:
+        return f"the engine ended with exit code {code}"
+    return None if context.stop.is_set() else await unreachable(context, engine)
 
 
 def _failed(context: Context, launch: Launch, stage: str, error: TargetError) -> None:

@@ -33,7 +33,7 @@ def computed_gaps(source: Source, empty_tables: list[str]) -> list[str]:
     settings = ", ".join(
         f"{name} {value}" for name, value in record.started.target_settings.items() if name != "faults"
     )
-    gaps = [words("gap-simulated", settings=escape(settings) or "–")] if record.started.simulated else []
+    gaps = [words("gap-simulated", settings=escape(settings) or "–")] if record.simulated else []
     for one in cells(record):
         if one.incomplete is not None:
             why = words(one.incomplete.reason, **one.incomplete.figures)
@@ -60,6 +60,11 @@ def computed_gaps(source: Source, empty_tables: list[str]) -> list[str]:
         gaps.append(words("gap-one-replicate"))
     if plan.others and (plan.order == "as-written" or plan.replicates == 1):
         gaps.append(words("gap-order"))
+    gaps += [
+        words("gap-log", label=source.named(arm.id))
+        for arm in plan.arms
+        if any(one.launched is not None and one.launched.log is None for one in record.of_arm(arm.id))
+    ]
     if not any(sample.gpu_utilization is not None for one in record.all_rounds() for sample in one.samples):
         gaps.append(words("gap-gpu"))
     for arm in plan.arms:

@@ -8,11 +8,15 @@ from runner.spec.nearest import hint
 from runner.spec.site import Site
 from runner.target.base import Target
 from runner.target.embedded import EmbeddedTarget
+from runner.target.endpoint import EndpointTarget
 
 ENVIRONMENT = "RUNNER_TARGET"
 DEFAULT = "embedded"
 
-TARGETS: Mapping[str, Callable[[Site], Target]] = {"embedded": lambda site: EmbeddedTarget(site.embedded)}
+TARGETS: Mapping[str, Callable[[Site], Target]] = {
+    "embedded": lambda site: EmbeddedTarget(site.embedded),
+    "endpoint": lambda site: EndpointTarget(site.endpoint),
+}
 
 
 class UnknownTarget(Exception):
