@@ -91,7 +91,7 @@ def _unlogged(source: Source, shown: list[ArgumentFound], evidence: EvidenceRead
     if evidence.speculation_source is not None:
         reading = words("config-none" if evidence.speculation is None else "config-built")
         quote = evidence.quotes.get("speculative", "")
-        rows.append([_name(source, evidence.speculation_source), code(quote), reading])
+        rows.append([f"{SPECULATIVE_KEY} ({_name(source, evidence.speculation_source)})", code(quote), reading])
     return rows
 
 
