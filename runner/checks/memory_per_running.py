@@ -18,7 +18,7 @@ def memory_per_running_check(record: Record, parameters: MemoryPerRunning) -> It
     if not record.plan.others:
         yield Finding(Judgement.NOT_APPLICABLE, "one-condition")
         return
-    if not any(sample.gpu_memory_mib is not None for one in record.all_rounds() for sample in one.samples):
+    if not any(sample.memory_mib is not None for one in record.all_rounds() for sample in one.gpu_samples):
         yield Finding(Judgement.NOT_APPLICABLE, "gpu-not-sampled")
         return
     if max(concurrencies(record)) == 1:

@@ -11,7 +11,8 @@ from runner.plan.model import Plan
 from runner.spec.load import Spec, load_site, load_spec
 from runner.spec.problem import SpecError
 from runner.spec.site import Site
-from runner.target.choose import UnknownTarget, choose_target
+from runner.target.base import Target
+from runner.target.choose import TARGETS, UnknownTarget, choose_target
 
 SITE_FILE = Path("site.yaml")
 
@@ -23,7 +24,7 @@ class Inputs:
     spec: Spec
     site: Site
     plan: Plan
-    target: str
+    target: Target
     origin: str
 
 
@@ -62,16 +63,19 @@ def read_inputs(options: Namespace) -> Inputs | None:
             site = load_site(SITE_FILE)
     except SpecError as error:
         problems.append(str(error))
-    target = origin = ""
+    name = origin = ""
     try:
-        target, origin = choose_target(options.target, os.environ, site)
+        name, origin = choose_target(options.target, os.environ, site)
     except UnknownTarget as error:
         problems.append(f"run: {error}")
     try:
         spec = load_spec(options.spec)
-        plan = build_plan(spec, target)
+        plan = build_plan(spec, name)
     except SpecError as error:
         problems.append(str(error))
+    if not problems:
+        target = TARGETS[name](site, spec)
+        problems += [f"run: target {name}: {one}" for one in target.problems(plan)]
     if problems:
         print("\n".join(problems), file=sys.stderr)
         return None

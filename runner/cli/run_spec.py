@@ -33,7 +33,7 @@ def main(argv: list[str]) -> int:
     if inputs is None:
         return ExitCode.INVALID
     _say_target(inputs)
-    target = TARGETS[inputs.target](inputs.site)
+    target = inputs.target
     try:
         directory = create_run_directory(Path(inputs.site.runs), inputs.plan.name, datetime.now(UTC))
         write_whole(directory / SPEC, inputs.spec.text)
@@ -50,7 +50,7 @@ def main(argv: list[str]) -> int:
 
 
 def _say_target(inputs: Inputs) -> None:
-    tell(f"target: {inputs.target} (named by: {inputs.origin})")
+    tell(f"target: {inputs.target.name} (named by: {inputs.origin})")
     kubeconfig = found_kubeconfig(os.environ)
     if inputs.origin == "default" and kubeconfig is not None:
         missing = "" if "kubernetes" in TARGETS else " (a target that this version does not have yet)"

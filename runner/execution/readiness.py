@@ -40,6 +40,8 @@ async def wait_ready(
         watch.begins(await scrape(client, engine.endpoint, context.clock))
     judged = await _first_completion(context, engine, encode_body(body), str(body["model"]), started)
     watch.answered([judged])
+    if (other := engine.stranger()) is not None:
+        raise TargetError(other, last_words(engine))
     async with httpx.AsyncClient(trust_env=False) as client:
         identity = engine_identity(engine, await scrape(client, engine.endpoint, context.clock))
     place = Place(launch, "start", 1, 0, identity)

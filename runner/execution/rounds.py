@@ -2,13 +2,15 @@
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from dataclasses import replace
+from typing import Any
 
 import httpx
 
 from runner.engine.verdict import Verdict
 from runner.execution.context import Context
+from runner.execution.gpus import GpuWatch
 from runner.execution.idle import IdleWatch
 from runner.execution.readiness import engine_identity
 from runner.execution.requests import Place, duration_s, keep_responses, request_done
@@ -25,10 +27,16 @@ class RoundRunner:
     """Runs the rounds of one phase on one engine."""
 
     def __init__(
-        self, context: Context, arm: Arm, phase: PlannedPhase, engine: RunningEngine, watch: IdleWatch
+        self,
+        context: Context,
+        arm: Arm,
+        phase: PlannedPhase,
+        engine: RunningEngine,
+        watch: IdleWatch,
+        gpus: GpuWatch,
     ) -> None:
         self._context, self._arm, self._phase, self._engine = context, arm, phase, engine
-        self._watch = watch
+        self._watch, self._gpus = watch, gpus
         bodies = [(name, context.plan.body(arm, name, stream=phase.stream)) for name in phase.prompts]
         self._body_ids = [context.body_seen(name, body) for name, body in bodies]
         self._encoded = [encode_body(body) for _, body in bodies]
@@ -54,17 +62,18 @@ class RoundRunner:
                 concurrency=place.concurrency,
             )
             sampler = Sampler(self._engine.endpoint, interval, context.clock)
-            sampling = asyncio.create_task(sampler.run())
-            try:
+            gpus = self._gpus.series(interval)
+            async with _meanwhile(sampler.run(), *([gpus.run()] if gpus is not None else [])):
                 measured = await self._send(
                     place, phase.requests, place.concurrency, phase.warm_up, listen=context.in_flight
                 )
-            finally:
-                sampling.cancel()
-                with contextlib.suppress(asyncio.CancelledError):
-                    await sampling
+            others = await self._gpus.others(place)
             after = await self._watch.idle(client)
         self._record(place, warm, measured, sampler)
+        for sample in self._gpus.sampled(place, gpus):
+            context.emit(sample)
+        for seen in others:
+            context.emit(seen)
         place = replace(place, engine=engine_identity(self._engine, after.scrape))
         self._scraped(place, "after", after.scrape)
         context.emit(
@@ -140,6 +149,20 @@ class RoundRunner:
 
     def _body_id(self, one: Judged) -> str:
         return self._body_ids[self._prompt(one.exchange.index)]
+
+
+@contextlib.asynccontextmanager
+async def _meanwhile(*runs: Coroutine[Any, Any, None]) -> AsyncIterator[None]:
+    """Samplers that run until the block is left. What goes wrong in one of them is a bug, and is raised then."""
+    tasks = [asyncio.create_task(run) for run in runs]
+    try:
+        yield
+    finally:
+        for task in tasks:
+            task.cancel()
+        for task in tasks:
+            with contextlib.suppress(asyncio.CancelledError):
+                await task
 
 
 def _fastest(judged: Sequence[Judged], otherwise: float | None) -> float | None:

@@ -1,6 +1,7 @@
 """A whole run: launch after launch, until the plan is done, something forbids to go on, or a signal comes."""
 
 from runner.execution.context import Context, Stopped
+from runner.execution.gpus import GpuWatch
 from runner.execution.idle import IdleWatch
 from runner.execution.proof import prove
 from runner.execution.readiness import last_words, unreachable, wait_ready
@@ -8,6 +9,7 @@ from runner.execution.requests import Place, launch_folder
 from runner.execution.rounds import RoundRunner
 from runner.plan.model import Arm, Launch
 from runner.record.events import EngineFailed, EngineLaunched, EngineStopped, LaunchStarted, Refused
+from runner.sample.gauges import FIRST_REQUEST
 from runner.target.base import RunningEngine, Target, TargetError
 
 
@@ -18,11 +20,14 @@ async def execute(context: Context, target: Target) -> None:
     a GPU's time is not spent on half of one. An engine that dies under load ends its own launch only.
     """
     for launch in context.plan.launches:
-        if context.stop.is_set() or not await _launch(context, target, launch):
+        if context.stop.is_set():
             return
+        async with GpuWatch(context, launch) as gpus:
+            if not await _launch(context, target, launch, gpus):
+                return
 
 
-async def _launch(context: Context, target: Target, launch: Launch) -> bool:
+async def _launch(context: Context, target: Target, launch: Launch, gpus: GpuWatch) -> bool:
     """Whether the run may go on."""
     arm = context.plan.arm(launch.arm)
     context.emit(LaunchStarted(arm=launch.arm, replicate=launch.replicate))
@@ -43,7 +48,7 @@ async def _launch(context: Context, target: Target, launch: Launch) -> bool:
                 log=None if engine.log() is None else log.relative_to(context.directory).as_posix(),
             )
         )
-        return await _measure(context, launch, arm, engine)
+        return await _measure(context, launch, arm, engine, gpus)
     except TargetError as error:
         _failed(context, launch, "start", error)
         return False
@@ -54,16 +59,17 @@ async def _launch(context: Context, target: Target, launch: Launch) -> bool:
         context.emit(EngineStopped(arm=launch.arm, replicate=launch.replicate, how=how, exit_code=engine.exit_code()))
 
 
-async def _measure(context: Context, launch: Launch, arm: Arm, engine: RunningEngine) -> bool:
+async def _measure(context: Context, launch: Launch, arm: Arm, engine: RunningEngine, gpus: GpuWatch) -> bool:
     watch = IdleWatch(context, engine)
     start, said = await wait_ready(context, launch, arm, engine, watch)
+    await gpus.find(engine)
     proved = await prove(context, start, arm, engine, watch, said)
     if proved.reasons:
         context.emit(Refused(arm=launch.arm, replicate=launch.replicate, reasons=proved.reasons))
         return False
-    latency = proved.latency
+    latency = None if proved.latency is None else proved.latency / FIRST_REQUEST
     for phase in context.plan.phases:
-        rounds = RoundRunner(context, arm, phase, engine, watch)
+        rounds = RoundRunner(context, arm, phase, engine, watch, gpus)
         for concurrency in phase.concurrency:
             for number in range(1, phase.rounds + 1):
                 if context.stop.is_set():

@@ -4,6 +4,7 @@ Times named `*_ns` are nanoseconds of one monotonic clock, counted from the star
 None was not seen: never zero.
 """
 
+from statistics import fmean
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
@@ -82,6 +83,43 @@ class EngineFailed(OfLaunch):
     stage: Literal["start", "run"]
     reason: str
     words: list[str]
+
+
+class GpuFound(_Event):
+    """One of the engine's GPUs; `before_mib` is what was allocated on it before the engine was started."""
+
+    index: int
+    uuid: str
+    name: str | None
+    total_mib: float | None
+    before_mib: float | None
+
+
+class OtherProcess(_Event):
+    """A process that is not the engine's, on one of its GPUs (`gpu` is the index); `before` says whether it was there
+    when the engine was started, None where that is not known."""
+
+    pid: int
+    gpu: int
+    name: str | None
+    memory_mib: float | None
+    before: bool | None
+
+
+class GpusFound(OfLaunch):
+    """The engine's GPUs once it answers, read through `source`; or the `reason` why they cannot be read.
+
+    `doubt` says why they may be other ones. `others` are the strange processes there; `unknown` says why there may be
+    more of them, None where there are none besides.
+    """
+
+    event: Literal["gpus-found"] = "gpus-found"
+    source: str | None
+    gpus: list[GpuFound]
+    doubt: str | None
+    reason: str | None
+    others: list[OtherProcess]
+    unknown: str | None
 
 
 class ArgumentFound(_Event):
@@ -234,9 +272,51 @@ class Sampled(OfRound):
     waiting: float | None
     waiting_by_reason: dict[str, float] | None
     kv_cache_usage: float | None
-    gpu_utilization: float | None = None
-    gpu_memory_mib: float | None = None
     error: str | None = None
+
+
+class GpuValues(_Event):
+    """One GPU of a sample: utilization in percent, over the driver's own window, and allocated memory."""
+
+    index: int
+    utilization: float | None
+    memory_mib: float | None
+    error: str | None = None
+
+
+class GpuSampled(OfRound):
+    """The engine's GPUs, read while load ran; `error` says why a sample has none."""
+
+    event: Literal["gpu-sampled"] = "gpu-sampled"
+    at_ns: int
+    gpus: list[GpuValues]
+    error: str | None = None
+
+    @property
+    def utilization(self) -> float | None:
+        """The mean of the GPUs; None as soon as one has none."""
+        known = [one.utilization for one in self.gpus if one.utilization is not None]
+        return fmean(known) if known and len(known) == len(self.gpus) else None
+
+    @property
+    def memory_mib(self) -> float | None:
+        """The sum of the GPUs; None as soon as one has none."""
+        known = [one.memory_mib for one in self.gpus if one.memory_mib is not None]
+        return sum(known) if known and len(known) == len(self.gpus) else None
+
+    @property
+    def why(self) -> str | None:
+        """Why there is no value, where that was said."""
+        return self.error or next((one.error for one in self.gpus if one.error is not None), None)
+
+
+class OthersSeen(OfRound):
+    """Strange processes on the engine's GPUs when the round's last request was over; the fields as `GpusFound`'s."""
+
+    event: Literal["others-seen"] = "others-seen"
+    at_ns: int
+    others: list[OtherProcess]
+    unknown: str | None
 
 
 class RoundFinished(OfRound):
@@ -283,6 +363,7 @@ Event = (
     | LaunchStarted
     | EngineLaunched
     | EngineReady
+    | GpusFound
     | EngineFailed
     | EvidenceRead
     | CountersProved
@@ -293,6 +374,8 @@ Event = (
     | Scraped
     | RequestDone
     | Sampled
+    | GpuSampled
+    | OthersSeen
     | RoundFinished
     | EngineStopped
     | Interrupted

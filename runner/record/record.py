@@ -27,6 +27,8 @@ class Round:
     scrape_errors: list[str] = field(default_factory=list)
     requests: list[events.RequestDone] = field(default_factory=list)
     samples: list[events.Sampled] = field(default_factory=list)
+    gpu_samples: list[events.GpuSampled] = field(default_factory=list)
+    others: events.OthersSeen | None = None
     engines: set[str] = field(default_factory=set)
     finished: events.RoundFinished | None = None
 
@@ -48,6 +50,7 @@ class EngineRun:
     replicate: int
     launched: events.EngineLaunched | None = None
     ready: events.EngineReady | None = None
+    gpus: events.GpusFound | None = None
     evidence: events.EvidenceRead | None = None
     proof: events.CountersProved | None = None
     refused: events.Refused | None = None
@@ -123,6 +126,7 @@ def build_record(plan: Plan, journal: Iterable[events.Event]) -> Record:
 _ENGINE_FIELDS: Mapping[type[events.Event], str] = {
     events.EngineLaunched: "launched",
     events.EngineReady: "ready",
+    events.GpusFound: "gpus",
     events.EvidenceRead: "evidence",
     events.CountersProved: "proof",
     events.Refused: "refused",
@@ -193,6 +197,10 @@ class _Builder:
                     round_.after = scrape
             case events.Sampled():
                 round_.samples.append(event)
+            case events.GpuSampled():
+                round_.gpu_samples.append(event)
+            case events.OthersSeen():
+                round_.others = event
             case events.RequestDone():
                 self._known(event)
                 round_.requests.append(event)

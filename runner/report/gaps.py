@@ -65,7 +65,7 @@ def computed_gaps(source: Source, empty_tables: list[str]) -> list[str]:
         for arm in plan.arms
         if any(one.launched is not None and one.launched.log is None for one in record.of_arm(arm.id))
     ]
-    if not any(sample.gpu_utilization is not None for one in record.all_rounds() for sample in one.samples):
+    if not any(sample.utilization is not None for one in record.all_rounds() for sample in one.gpu_samples):
         gaps.append(words("gap-gpu"))
     for arm in plan.arms:
         found = knee(record, arm.id)

@@ -1,6 +1,5 @@
 """Sampling while load runs: raw texts in the round, values after it."""
 
-import asyncio
 import math
 from dataclasses import dataclass
 
@@ -8,11 +7,15 @@ import httpx
 
 from runner.engine import metrics
 from runner.record.clock import RunClock
+from runner.sample.cadence import at_interval
 from runner.sample.scrape import RawScrape, read_scrape, scrape_raw
 
 WANTED_SAMPLES = 10
 """Samples that a cell needs before the last request is sent, so that a median means something."""
 
+FIRST_REQUEST = 4.0
+"""How much slower a process's first whole request may be than its later ones, for kernels are compiled in it. A real
+GPU took 3.4 times as long for it (2.03 s, then 0.6 s), a CPU twice."""
 _MARGIN = 1.3
 _SHORTEST = 0.01
 """Seconds. A scrape costs the engine milliseconds of its own time; more often would disturb what is measured."""
@@ -52,27 +55,16 @@ class Sampler:
         self._raw: list[RawScrape] = []
 
     async def run(self) -> None:
-        """Sample until cancelled; at most one scrape is under way. A slow answer moves the next one back.
-
-        A scrape that is overdue when the load ends becomes a sample with an error: else metrics that hang for a
-        whole round would look like a round that nobody sampled.
-        """
+        """Sample until cancelled; at most one scrape is under way."""
         async with httpx.AsyncClient(trust_env=False) as client:
-            start = self._clock.now()
-            step = int(self._interval * 1e9)
-            while True:
-                now = self._clock.now()
-                following = start + ((now - start) // step + 1) * step
-                await asyncio.sleep((following - now) / 1e9)
-                asked = self._clock.now()
-                try:
-                    self._raw.append(await scrape_raw(client, self._endpoint, self._clock))
-                except asyncio.CancelledError:
-                    now = self._clock.now()
-                    if now - asked > step:
-                        words = f"no answer within {(now - asked) / 1e9:.3g} s, when the load ended"
-                        self._raw.append(RawScrape(now, None, words))
-                    raise
+
+            async def take() -> None:
+                self._raw.append(await scrape_raw(client, self._endpoint, self._clock))
+
+            def overdue(at_ns: int, why: str) -> None:
+                self._raw.append(RawScrape(at_ns, None, why))
+
+            await at_interval(self._interval, self._clock, take, overdue)
 
     def raw(self) -> list[RawScrape]:
         """The readings as they came, for the artifact."""

@@ -44,12 +44,13 @@ def load_spec(path: Path) -> Spec:
 
 
 def load_site(path: Path) -> Site:
-    """The site file in `path`; an empty file says nothing. Raises SpecError."""
+    """The site file in `path`, its paths absolute; an empty file says nothing. Raises SpecError."""
     document = read_document(_text(path), str(path))
     if document.value is None:
         return Site()
     validated = validate(document, Site)
-    return _usable(document, validated.value, validated.problems)
+    site = _usable(document, validated.value, validated.problems)
+    return site.model_copy(update={"process": site.process.beside(path.parent)})
 
 
 def _usable(document: Document, model: Model | None, problems: list[Problem]) -> Model:

@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from runner.spec.invariants import Concurrency, Invariants, Key, Name
+from runner.spec.process import ProcessSettings
 from runner.spec.strict import Strict
 from runner.spec.tables import TableId
 
@@ -129,6 +130,9 @@ class Experiment(Strict):
     model: Name = Field(description="What the engine is started with: a model id or a path.")
     args: Arguments = Field(default_factory=dict)
     env: Environment = Field(default_factory=dict)
+    process: ProcessSettings = Field(
+        default=ProcessSettings(), description="For --target process; the site file's own block wins, key by key."
+    )
     template_values: dict[str, Any] = Field(default_factory=dict)
     conditions: dict[Key, Condition | None] = Field(
         default_factory=dict, description="By name; an empty one is the base itself."

@@ -8,6 +8,7 @@ from pydantic_core import PydanticCustomError
 
 from runner.spec.invariants import Key, Name
 from runner.spec.problem import shown
+from runner.spec.process import ProcessSettings
 from runner.spec.strict import Strict
 
 
@@ -66,4 +67,5 @@ class Site(Strict):
     target: Name | None = None
     runs: Name = Field(default="runs", description="Where run directories are written.")
     embedded: EmbeddedSite = EmbeddedSite()
+    process: ProcessSettings = ProcessSettings()
     endpoint: EndpointSite = EndpointSite()

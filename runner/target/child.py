@@ -14,7 +14,7 @@ _POLL = 0.02
 class Child:
     """A started process. Its stdin is a pipe that we hold: it sees EOF when we end, however we end."""
 
-    def __init__(self, command: list[str], env: dict[str, str], log: Path) -> None:
+    def __init__(self, command: list[str], env: dict[str, str], log: Path, cwd: str | None = None) -> None:
         """Raises OSError when it cannot be started."""
         self.command = command
         self._log = log
@@ -25,6 +25,7 @@ class Child:
                 stdout=output,
                 stderr=subprocess.STDOUT,
                 env=env,
+                cwd=cwd,
                 # Ctrl-C at the terminal goes to the runner alone, which then stops the engine in order.
                 start_new_session=True,
             )
@@ -33,6 +34,15 @@ class Child:
     def pid(self) -> int:
         """The process id, which is the group's id too."""
         return self._process.pid
+
+    def pids(self) -> frozenset[int]:
+        """The live processes of its session."""
+        found = set()
+        for status in Path("/proc").glob("[0-9]*/stat"):
+            with contextlib.suppress(OSError):
+                if int(status.read_text().rpartition(")")[2].split()[3]) == self.pid:
+                    found.add(int(status.parent.name))
+        return frozenset(found)
 
     def exit_code(self) -> int | None:
         """None while it lives; negative for the signal that ended it."""

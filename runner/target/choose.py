@@ -4,18 +4,21 @@ import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
+from runner.spec.load import Spec
 from runner.spec.nearest import hint
 from runner.spec.site import Site
 from runner.target.base import Target
 from runner.target.embedded import EmbeddedTarget
 from runner.target.endpoint import EndpointTarget
+from runner.target.process import ProcessTarget
 
 ENVIRONMENT = "RUNNER_TARGET"
 DEFAULT = "embedded"
 
-TARGETS: Mapping[str, Callable[[Site], Target]] = {
-    "embedded": lambda site: EmbeddedTarget(site.embedded),
-    "endpoint": lambda site: EndpointTarget(site.endpoint),
+TARGETS: Mapping[str, Callable[[Site, Spec], Target]] = {
+    "embedded": lambda site, _: EmbeddedTarget(site.embedded),
+    "process": lambda site, spec: ProcessTarget(spec.experiment.process.beside(spec.folder), site.process),
+    "endpoint": lambda site, _: EndpointTarget(site.endpoint),
 }
 
 

@@ -6,7 +6,6 @@ It is started as any server would be, by its command line; nothing of it is impo
 import json
 import os
 import shlex
-import socket
 import sys
 from pathlib import Path
 from typing import Any
@@ -15,6 +14,7 @@ from runner.plan.model import Arm, Plan
 from runner.spec.site import EmbeddedSite
 from runner.target.base import NoGpus, TargetError
 from runner.target.child import Child
+from runner.target.port import free_port
 
 _MODULE = "runner.simulator"
 _HOST = "127.0.0.1"
@@ -80,7 +80,7 @@ class EmbeddedTarget:
 
     async def launch(self, model: str, arm: Arm, log: Path) -> EmbeddedEngine:
         """Start one. Raises TargetError when the process cannot be created."""
-        port = _free_port()
+        port = free_port(_HOST)
         command = [
             sys.executable,
             "-m",
@@ -121,9 +121,3 @@ def write_nvidia_smi(folder: Path) -> Path:
     )
     script.chmod(0o755)
     return script
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind((_HOST, 0))
-        return int(probe.getsockname()[1])

@@ -11,7 +11,7 @@ import httpx
 
 from runner.engine.served import VERSION_PATH
 from runner.plan.model import Arm, Plan
-from runner.spec.nearest import hint
+from runner.spec.nearest import hint, nearest
 from runner.spec.problem import shown
 from runner.spec.site import EndpointSite
 from runner.target.base import NoGpus, TargetError
@@ -73,8 +73,8 @@ class EndpointTarget:
         for arm in plan.arms:
             if self._url(plan, arm) is None:
                 wanted = _keys(plan, arm)[0]
-                meant = f"; {hint(wanted, spare)}" if spare else ""
-                yield f"endpoint: urls: no URL for the condition {shown(wanted)}{meant}"
+                meant = hint(wanted, spare) if nearest(wanted, spare) else f"name one: {_block(wanted)}"
+                yield f"no URL for the condition {shown(wanted)}; {meant}"
 
     def _unasked(self, plan: Plan) -> Iterator[str]:
         known = [_keys(plan, arm)[0] for arm in plan.arms]
@@ -82,14 +82,14 @@ class EndpointTarget:
             if not any(key in _keys(plan, arm) for arm in plan.arms):
                 of = [arm.id for arm in plan.arms if arm.condition == key]
                 meant = f"its matrix makes {', '.join(of)}; each has a URL of its own" if of else hint(key, known)
-                yield f"endpoint: urls: {shown(key)} is no condition of this spec; {meant}"
+                yield f"{shown(key)} has a URL and is no condition of this spec; {meant}"
 
     def _shared(self, plan: Plan) -> Iterator[str]:
         served = [(arm, url) for arm in plan.arms if (url := self._url(plan, arm)) is not None]
         for (one, url), (other, same) in itertools.combinations(served, 2):
             if _place(url) == _place(same) and _started(one) != _started(other):
                 yield (
-                    f"endpoint: urls: {shown(one.label)} and {shown(other.label)} start their engines differently "
+                    f"{shown(one.label)} and {shown(other.label)} start their engines differently "
                     f"and are both served by {same}; one server can be only one of them"
                 )
 
@@ -107,6 +107,10 @@ class EndpointTarget:
         except (httpx.HTTPError, httpx.InvalidURL) as error:
             raise TargetError(f"no server answers at {url}: {str(error) or type(error).__name__}") from None
         return EndpointEngine(url)
+
+
+def _block(condition: str) -> str:
+    return f"endpoint: {{urls: {{{condition}: http://HOST:PORT}}}} in the site file"
 
 
 def _keys(plan: Plan, arm: Arm) -> list[str]:

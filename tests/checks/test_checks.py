@@ -38,6 +38,11 @@ def updated(**fields: Any) -> Any:
     return lambda event: event.model_copy(update=fields)
 
 
+def gpu_values(**fields: Any) -> Any:
+    """A sample of the GPUs in which each one says so."""
+    return lambda event: event.model_copy(update={"gpus": [one.model_copy(update=fields) for one in event.gpus]})
+
+
 def grown(name: str, by: float) -> Any:
     """A scrape in which one series is larger."""
 
@@ -205,11 +210,11 @@ CASES: list[tuple[str, str, str, Change]] = [
             key: 0.0 if "prefix_cache" in key else value for key, value in e.series.items()}}), is_on)),
     # memory-per-running
     ("memory-per-running", "fail", "memory-above",
-     edit_events(events.Sampled, updated(gpu_memory_mib=6000.0), lambda e: is_on(e) and e.concurrency == 16)),
+     edit_events(events.GpuSampled, gpu_values(memory_mib=6000.0), lambda e: is_on(e) and e.concurrency == 16)),
     ("memory-per-running", "inconclusive", "gpu-not-sampled",
-     edit_events(events.Sampled, updated(gpu_memory_mib=None), lambda e: is_on(e) and e.concurrency == 16)),
+     edit_events(events.GpuSampled, lambda _: None, lambda e: is_on(e) and e.concurrency == 16)),
     ("memory-per-running", "not-applicable", "gpu-not-sampled",
-     edit_events(events.Sampled, updated(gpu_memory_mib=None))),
+     edit_events(events.GpuSampled, lambda _: None)),
 ]  # fmt: skip
 
 

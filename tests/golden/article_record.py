@@ -202,8 +202,17 @@ def _round(at: dict[str, Any], engine: _Engine, figures: dict[str, Any], one: di
             waiting=float(gauges["waiting"]),
             waiting_by_reason={"capacity": float(gauges["waiting"]), "deferred": 0.0},
             kv_cache_usage=0.1,
-            gpu_utilization=float(gauges["utilization"][index % 2]),
-            gpu_memory_mib=float(gauges["memory"]),
+        )
+        yield events.GpuSampled(
+            **at,
+            at_ns=begin + (last - begin) * index // SAMPLES,
+            gpus=[
+                events.GpuValues(
+                    index=0,
+                    utilization=float(gauges["utilization"][index % 2]),
+                    memory_mib=float(gauges["memory"]),
+                )
+            ],
         )
     engine.add(
         **{

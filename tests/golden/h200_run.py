@@ -140,9 +140,9 @@ def _round(
                 waiting=sample["waiting"],
                 waiting_by_reason=None if waiting is None else {"capacity": waiting},
                 kv_cache_usage=sample["kv"],
-                gpu_utilization=sample.get("gpu"),
-                gpu_memory_mib=sample.get("memory"),
             )
+            gpu = events.GpuValues(index=0, utilization=sample["gpu"], memory_mib=sample["memory"])
+            yield events.GpuSampled(**at, at_ns=_ns(moment), gpus=[gpu])
     yield _scrape(at, folder, cell, "after", last)
     yield events.RoundFinished(
         **at,

@@ -69,8 +69,10 @@ SAMPLES_OF: Mapping[str, tuple[set[str], set[str]]] = {
     "waiting": ({"resources", "saturation", "saturation-change", "operating-point"}, {"queue-only-above"}),
     "waiting_by_reason": ({"resources"}, set()),
     "kv_cache_usage": (set(), set()),
-    "gpu_utilization": ({"resources"}, set()),
-    "gpu_memory_mib": ({"resources", "memory-cost"}, {"memory-per-running"}),
+}
+GPU_OF: Mapping[str, tuple[set[str], set[str]]] = {
+    "utilization": ({"resources"}, set()),
+    "memory_mib": ({"resources", "memory-cost"}, {"memory-per-running"}),
 }
 REQUESTS_OF: Mapping[str, tuple[set[str], set[str]]] = {
     "completion_tokens": ({"sequential-comparison", "forward-model"}, {"same-token-count"}),
@@ -124,6 +126,7 @@ def test_every_series_and_field_is_declared(tmp_path: Path) -> None:
     assert series == set(TABLES_OF)
     fields = {*events.Sampled.model_fields} - {*events.OfRound.model_fields, "event", "at_ns", "error"}
     assert fields == set(SAMPLES_OF)
+    assert {*events.GpuValues.model_fields} - {"index", "error"} == set(GPU_OF)
 
 
 @pytest.mark.parametrize("name", TABLES_OF)
@@ -154,6 +157,14 @@ def test_a_gauge_that_is_not_there(tmp_path: Path, name: str) -> None:
     change = edit_events(events.Sampled, lambda event: event.model_copy(update={name: None}))
     # The operating point is set in bold, and is not where it is not known.
     compare(tmp_path, change, SAMPLES_OF[name], {"4", "16", "32"})
+
+
+@pytest.mark.parametrize("name", GPU_OF)
+def test_a_figure_of_the_gpu_that_is_not_there(tmp_path: Path, name: str) -> None:
+    def without(event: events.GpuSampled) -> events.GpuSampled:
+        return event.model_copy(update={"gpus": [one.model_copy(update={name: None}) for one in event.gpus]})
+
+    compare(tmp_path, edit_events(events.GpuSampled, without), GPU_OF[name], {"4", "16", "32"})
 
 
 @pytest.mark.parametrize("name", REQUESTS_OF)

@@ -127,6 +127,15 @@ def _launch(plan: Plan, arm: str, replicate: int) -> Iterable[events.Event]:
     yield events.LaunchStarted(**of)
     yield events.EngineLaunched(**of, command=["vllm"], env={}, endpoint="http://e", log="l")
     yield events.EngineReady(**of, engine="pid 1", seconds=1.0, version="0.26.0", models=["m"])
+    yield events.GpusFound(
+        **of,
+        source="NVML, driver 1",
+        gpus=[events.GpuFound(index=0, uuid="GPU-1", name="H200", total_mib=100_000.0, before_mib=0.0)],
+        doubt=None,
+        reason=None,
+        others=[],
+        unknown=None,
+    )
     yield _evidence(plan, arm, kind, of)
     yield events.CountersProved(
         **of,
@@ -218,9 +227,14 @@ def _round(
             waiting=float(max(level - SLOTS, 0)),
             waiting_by_reason={"capacity": float(max(level - SLOTS, 0)), "deferred": 0.0},
             kv_cache_usage=0.1,
-            gpu_utilization=30.0,
-            gpu_memory_mib=5000.0 + (25.0 * min(level, SLOTS) if kind == "on" else 0.0),
         )
+        memory = 5000.0 + (25.0 * min(level, SLOTS) if kind == "on" else 0.0)
+        yield events.GpuSampled(
+            **at,
+            at_ns=begin + (sending - begin) * (index + 1) // 13,
+            gpus=[events.GpuValues(index=0, utilization=30.0, memory_mib=memory)],
+        )
+    yield events.OthersSeen(**at, at_ns=sending, others=[], unknown=None)
     yield _scrape(at, kind, "after", begin + 1000 * SECOND, finished + window, level)
     yield events.RoundFinished(**at, busy_before=None, busy_after=None, sampling_interval=1.0, complete=True)
 

@@ -49,12 +49,12 @@ def test_a_url_for_each_condition_is_no_problem(tmp_path: Path) -> None:
 
 def test_a_condition_without_a_url_and_a_url_without_a_condition_are_named_with_what_was_meant(tmp_path: Path) -> None:
     assert target(off="http://a:1", onn="http://b:1").problems(plan(tmp_path)) == [
-        'endpoint: urls: no URL for the condition "on"; did you mean "onn"?',
-        'endpoint: urls: "onn" is no condition of this spec; did you mean "on"?',
+        'no URL for the condition "on"; did you mean "onn"?',
+        '"onn" has a URL and is no condition of this spec; did you mean "on"?',
     ]
     assert target().problems(plan(tmp_path)) == [
-        'endpoint: urls: no URL for the condition "off"',
-        'endpoint: urls: no URL for the condition "on"',
+        'no URL for the condition "off"; name one: endpoint: {urls: {off: http://HOST:PORT}} in the site file',
+        'no URL for the condition "on"; name one: endpoint: {urls: {on: http://HOST:PORT}} in the site file',
     ]
 
 
@@ -65,8 +65,9 @@ def test_conditions_that_a_matrix_makes_have_a_url_by_their_ids(tmp_path: Path) 
     ids = {"on_spec_tokens_1": "http://b:1", "on_spec_tokens_5": "http://c:1"}
     assert target(off="http://a:1", **ids).problems(made) == []
     assert target(off="http://a:1", on="http://b:1", on_spec_tokens_5="http://c:1").problems(made) == [
-        'endpoint: urls: no URL for the condition "on-spec-tokens-1"; valid here: on',
-        'endpoint: urls: "on" is no condition of this spec; its matrix makes on-spec-tokens-1, on-spec-tokens-5; '
+        'no URL for the condition "on-spec-tokens-1"; name one: endpoint: {urls: {on-spec-tokens-1: http://HOST:PORT}} '
+        "in the site file",
+        '"on" has a URL and is no condition of this spec; its matrix makes on-spec-tokens-1, on-spec-tokens-5; '
         "each has a URL of its own",
     ]
     single = plan(tmp_path, conditions={"off": {}, "on": {"matrix": {"spec-tokens": [1]}}})

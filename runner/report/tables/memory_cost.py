@@ -24,7 +24,7 @@ def _table(source: Source, arm: Arm, *, several: bool) -> Table:
     rows = []
     for level in sorted(concurrencies(source.record)):
         base, own = cell(source.record, source.record.plan.baseline, level), cell(source.record, arm.id, level)
-        sampled = (s.gpu_memory_mib is not None for c in (base, own) for r in c.rounds for s in r.samples)
+        sampled = (s.memory_mib is not None for c in (base, own) for r in c.rounds for s in r.gpu_samples)
         if not any(sampled):
             continue
         more = combine(lambda one, two: two - one, gpu_memory_mib(base), gpu_memory_mib(own))

@@ -3,9 +3,9 @@
 from collections.abc import Callable
 
 from runner.analysis.cell import Cell, cells
-from runner.analysis.gauges import Spread, gauge, observed, waiting_reasons
+from runner.analysis.gauges import Spread, gauge, gpu_gauge, gpu_observed, observed, waiting_reasons
 from runner.analysis.value import Absent
-from runner.record.events import Sampled
+from runner.record.events import GpuSampled, Sampled
 from runner.report.markdown import escape
 from runner.report.table import Source, Table, table
 from runner.report.tables.rounds import cell_name
@@ -22,8 +22,8 @@ def resources(source: Source) -> list[Table]:
     rows = [
         [
             cell_name(source, cell) + " ※" * bool(cell.contaminated),
-            _gpu(source, cell, lambda sample: sample.gpu_utilization, source.numbers.percent_range),
-            _gpu(source, cell, lambda sample: sample.gpu_memory_mib, source.numbers.mebibytes_range),
+            _gpu(source, cell, lambda sample: sample.utilization, source.numbers.percent_range),
+            _gpu(source, cell, lambda sample: sample.memory_mib, source.numbers.mebibytes_range),
             _gauge(source, cell, lambda sample: sample.running),
             _gauge(source, cell, lambda sample: sample.waiting),
             _reasons(source, cell),
@@ -67,26 +67,25 @@ def _reasons(source: Source, cell: Cell) -> str:
 
 
 def _gauge(source: Source, cell: Cell, read: Callable[[Sampled], float | None]) -> str:
-    return _shown(source, cell, read, lambda one: source.numbers.spread(one.median, one.low, one.high))
+    found = gauge(cell.rounds, read)
+    few = observed(cell.rounds, read)
+    return _shown(source, found, few, lambda one: source.numbers.spread(one.median, one.low, one.high))
 
 
 def _gpu(
     source: Source,
     cell: Cell,
-    read: Callable[[Sampled], float | None],
+    read: Callable[[GpuSampled], float | None],
     write: Callable[[float, float], str],
 ) -> str:
-    if not any(read(sample) is not None for round_ in cell.rounds for sample in round_.samples):
-        return source.numbers.absent(Absent("gpu-not-sampled"))
-    return _shown(source, cell, read, lambda one: write(one.low, one.high))
+    found = gpu_gauge(cell.rounds, read)
+    return _shown(source, found, gpu_observed(cell.rounds, read), lambda one: write(one.low, one.high))
 
 
-def _shown(source: Source, cell: Cell, read: Callable[[Sampled], float | None], write: Callable[[Spread], str]) -> str:
+def _shown(source: Source, found: Spread | Absent, few: Spread | None, write: Callable[[Spread], str]) -> str:
     """A gauge; with too few samples what there is, and that they are too few."""
-    found = gauge(cell.rounds, read)
     if isinstance(found, Spread):
         return write(found)
-    few = observed(cell.rounds, read) if found.reason == "too-few-samples" else None
-    if few is None:
+    if found.reason != "too-few-samples" or few is None:
         return source.numbers.absent(found)
     return f"{write(few)}, {source.words(found.reason, **found.figures)}"

@@ -292,7 +292,9 @@ FINDINGS: Final[Mapping[str, tuple[str, str]]] = {
     "too-few-samples": ("표본 부족 ({n:g}/{needed:g})", "too few samples ({n:g} of {needed:g})"),
     "scrapes-failed": ("표본 판독 실패: {why}", "no sample could be read: {why}"),
     "gauge-absent": ("노출되지 않음", "not exposed"),
-    "gpu-not-sampled": ("이 target에는 GPU 표본이 없음", "this target samples no GPU"),
+    "gpu-not-sampled": ("GPU 표본 없음", "no GPU was sampled"),
+    "gpu-unread": ("GPU 판독 실패: {why}", "the GPU could not be read: {why}"),
+    "gpu-figure-absent": ("GPU가 알려 주지 않음", "the GPU does not say"),
     "rounds-missing": ("미완: {planned}회차 중 {done}회차", "incomplete: {done} of {planned} rounds"),
     "requests-failed": (
         "미완: 실패 {failed}건 (허용 {allowed})",

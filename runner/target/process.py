@@ -1,0 +1,139 @@
+"""Real engines as processes of this machine: any program that is called as `vllm serve` is."""
+
+import os
+import shlex
+import shutil
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+from runner.engine.environment import shaping, shown
+from runner.plan.model import Arm, Plan
+from runner.spec.process import ProcessSettings
+from runner.target.base import LocalGpus, TargetError
+from runner.target.child import Child
+from runner.target.port import free_port, is_free, listeners
+
+_HOST = "127.0.0.1"
+_PROGRAM = "vllm"
+_ASK_SECONDS = 2.0
+
+
+class ProcessEngine:
+    """One engine process and what it started."""
+
+    def __init__(self, child: Child, port: int, env: dict[str, str], visible: str | None) -> None:
+        self._child, self._port, self._visible = child, port, visible
+        self.endpoint = f"http://{_HOST}:{port}"
+        self.command = child.command
+        self.env = env
+
+    @property
+    def identity(self) -> str:
+        """The process id."""
+        return f"pid {self._child.pid}"
+
+    @property
+    def gpus(self) -> LocalGpus:
+        """This machine's."""
+        return LocalGpus(self._visible, self._child.pids)
+
+    def exit_code(self) -> int | None:
+        """None while it lives."""
+        return self._child.exit_code()
+
+    def log(self) -> list[str]:
+        """Its output so far."""
+        return self._child.log()
+
+    def stranger(self) -> str | None:
+        """Another process that listens on its port, on whatever address."""
+        own = self._child.pids()
+        others = [one for one in listeners(self._port) if one.pid is not None and one.pid not in own]
+        if not others:
+            return None
+        return f"{', '.join(map(str, others))} listens on port {self._port} too: requests may go there"
+
+    async def stop(self) -> str:
+        """End it and everything that it started."""
+        return await self._child.stop()
+
+
+class ProcessTarget:
+    """Starts engines on the loopback interface, one at a time."""
+
+    name = "process"
+    simulated = False
+
+    def __init__(self, spec: ProcessSettings, site: ProcessSettings) -> None:
+        """Both with absolute paths; the site's settings win over the spec's, key by key."""
+        words = site.executable or spec.executable or _PROGRAM
+        self._words = [words] if isinstance(words, str) else list(words)
+        self._env = {**spec.env, **site.env}
+        self._directory = site.working_directory or spec.working_directory
+        self._port = site.port or spec.port
+
+    def settings(self) -> dict[str, Any]:
+        """What is started, where, and what of the runner's own environment the engine inherits."""
+        return {
+            "executable": shlex.join(self._words),
+            "working-directory": self._directory or str(Path.cwd()),
+            "port": self._port if self._port is not None else "a free one",
+            "env": {name: shown(name, value) for name, value in self._env.items()},
+            "inherited": shaping({name: value for name, value in os.environ.items() if name not in self._env}),
+        }
+
+    def problems(self, _: Plan) -> list[str]:
+        """A program that is not there, a working directory that is not one."""
+        found = []
+        if self._program() is None:
+            program = self._words[0]
+            if "/" in program:
+                why = "is no file" if not Path(program).is_file() else "cannot be executed"
+            else:
+                why = "is not on PATH"
+            found.append(f"the executable {program} {why}; name one: process: {{executable: /PATH/TO/vllm}}")
+        if self._directory is not None and not Path(self._directory).is_dir():
+            found.append(f"the working directory {self._directory} is no directory")
+        return found
+
+    async def launch(self, model: str, arm: Arm, log: Path) -> ProcessEngine:
+        """Start one. Raises TargetError where the port is taken, or no process can be made."""
+        port = self._port if self._port is not None else free_port(_HOST)
+        if not is_free(_HOST, port):
+            raise TargetError(await _taken(port))
+        program = self._program() or self._words[0]
+        command = [program, *self._words[1:], "serve", model, *arm.argv, "--host", _HOST, "--port", str(port)]
+        env = {**self._env, **arm.env}
+        whole = {**os.environ, **env}
+        try:
+            child = Child(command, whole, log, cwd=self._directory)
+        except (OSError, ValueError) as error:
+            raise TargetError(f"{program} could not be started: {error}") from None
+        told = {name: shown(name, value) for name, value in env.items()}
+        return ProcessEngine(child, port, told, whole.get("CUDA_VISIBLE_DEVICES"))
+
+    def _program(self) -> str | None:
+        """The program's absolute path; None where there is none."""
+        return shutil.which(self._words[0], path=self._env.get("PATH"))
+
+
+async def _taken(port: int) -> str:
+    """Who has the port, as far as it can be seen."""
+    owners = ", ".join(map(str, listeners(port))) or "a process that cannot be seen from here"
+    models = await _models(f"http://{_HOST}:{port}/v1/models")
+    serves = f"; it serves {', '.join(models)}" if models else ""
+    return (
+        f"port {port} is taken by {owners}{serves}. Nothing was started: its answers would have been measured as this "
+        f"engine's. End it, or leave the port out for a free one"
+    )
+
+
+async def _models(url: str) -> list[str]:
+    try:
+        async with httpx.AsyncClient(trust_env=False, timeout=_ASK_SECONDS) as client:
+            data = (await client.get(url)).json()["data"]
+        return [str(one["id"]) for one in data]
+    except (httpx.HTTPError, ValueError, TypeError, KeyError):
+        return []  # whatever it is, it is no engine that would say its name

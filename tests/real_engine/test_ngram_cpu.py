@@ -1,0 +1,142 @@
+"""The experiment `specs/ngram-cpu.yaml` on the real engine: one whole run, and what must be true of it."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import vllm_cpu
+from prometheus_client.parser import text_string_to_metric_families
+
+from runner.record.record import Record, Round
+
+pytestmark = pytest.mark.timeout(900)
+
+ARMS = ("off", "off-sync", "on")
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> vllm_cpu.Finished:
+    """The command of the README, from the checkout's own spec, run directories elsewhere."""
+    folder = tmp_path_factory.mktemp("ngram-cpu")
+    return vllm_cpu.run(folder, str(vllm_cpu.SPEC), "--target", "process")
+
+
+@pytest.fixture(scope="module")
+def record(run: vllm_cpu.Finished) -> Record:
+    return run.record
+
+
+def log_of(run: vllm_cpu.Finished, arm: str) -> str:
+    return (run.directory / "artifacts" / f"{arm}-1" / "engine.log").read_text("utf-8", errors="replace")
+
+
+def series(run: vllm_cpu.Finished, round_: Round, moment: str) -> dict[str, float]:
+    """A scrape's sums by name, read by the library from the raw text."""
+    stem = f"{round_.phase}-c{round_.concurrency}-r{round_.number}-{moment}.prom"
+    text = (run.directory / "artifacts" / f"{round_.arm}-1" / stem).read_text("utf-8")
+    sums: dict[str, float] = {}
+    for family in text_string_to_metric_families(text):
+        for sample in family.samples:
+            sums[sample.name] = sums.get(sample.name, 0.0) + sample.value
+    return sums
+
+
+def moved(run: vllm_cpu.Finished, round_: Round, name: str) -> float | None:
+    before, after = series(run, round_, "before"), series(run, round_, "after")
+    return after[name] - before[name] if name in after else None
+
+
+def bodies(run: vllm_cpu.Finished, arm: str, stem: str) -> Iterator[Any]:
+    for line in (run.directory / "artifacts" / f"{arm}-1" / f"{stem}-responses.jsonl").read_text("ascii").splitlines():
+        yield json.loads("".join(chunk for _, chunk in json.loads(line)["chunks"]))
+
+
+def test_the_run_passes_and_says_that_it_is_real(run: vllm_cpu.Finished) -> None:
+    assert run.code == 0, run.stdout + run.stderr
+    assert run.result["simulated"] is False
+    assert "simulated" not in run.report.replace("not simulated", "")
+
+
+def test_each_condition_is_in_force_by_the_engines_own_log(run: vllm_cpu.Finished, record: Record) -> None:
+    for arm in ARMS:
+        [engine] = record.of_arm(arm)
+        assert engine.evidence is not None and engine.proof is not None
+        assert {one.verdict for one in engine.evidence.arguments} <= {"in-force", "parsed"}, arm
+        words = re.sub(r"\s+", " ", log_of(run, arm))
+        assert engine.evidence.parsed is not None
+        for name in engine.evidence.parsed:
+            assert f"'{name}':" in words
+        assert engine.proof.verdict == "in-force"
+    [on] = record.of_arm("on")
+    assert on.evidence is not None and on.evidence.speculation is not None
+    assert on.evidence.speculation.model_dump() == {"method": "ngram", "model": None, "tokens": 5}
+    assert "SpeculativeConfig(method='ngram', model=None, num_spec_tokens=5)" in log_of(run, "on")
+    assert on.proof is not None and on.proof.state == "moved"
+    assert "SpeculativeConfig(" not in log_of(run, "off")
+    features = {arm: record.of_arm(arm)[0].evidence.features for arm in ARMS}  # type: ignore[union-attr]
+    assert features["off-sync"]["async-scheduling"].value == "disabled"
+    assert features["on"]["async-scheduling"].value == "disabled"
+    assert features["on"]["unsupported-sampling"].value == ["min_p", "logit_bias"]
+
+
+def test_the_counters_are_those_of_the_raw_scrapes_and_exact(run: vllm_cpu.Finished, record: Record) -> None:
+    rounds = list(record.all_rounds())
+    assert len(rounds) == len(ARMS) * 5
+    for round_ in rounds:
+        window = round_.of_role("warm-up", "excluded", "measured")
+        assert [one.verdict for one in window] == ["ok"] * (10 if round_.concurrency == 1 else 17)
+        assert moved(run, round_, "vllm:request_success_total") == len(window)
+        assert moved(run, round_, "vllm:generation_tokens_total") == 96 * len(window)
+        stem = f"{round_.phase}-c{round_.concurrency}-r{round_.number}"
+        assert sum(body["usage"]["completion_tokens"] for body in bodies(run, round_.arm, stem)) == 96 * len(window)
+        drafts = moved(run, round_, "vllm:spec_decode_num_drafts_total")
+        if round_.arm != "on":
+            assert drafts is None  # not 0: the engine does not have it
+            continue
+        [proof] = [engine.proof for engine in record.of_arm("on")]
+        assert proof is not None and proof.drafts and proof.draft_tokens and proof.accepted
+        # greedy, one prompt: each request drafts as the proof's did
+        assert drafts == len(window) * proof.drafts
+        assert moved(run, round_, "vllm:spec_decode_num_draft_tokens_total") == len(window) * proof.draft_tokens
+        assert moved(run, round_, "vllm:spec_decode_num_accepted_tokens_total") == len(window) * proof.accepted
+    counters = run.report.split("(`draft-counters`)")[1]
+    assert re.search(r"\| drafts +\| +140 \|", counters), counters[:600]
+
+
+def test_the_output_is_judged_and_identical(run: vllm_cpu.Finished, record: Record) -> None:
+    [finding] = [one for one in run.result["checks"] if one["check"] == "same-output"]
+    assert finding["judgement"] == "pass"
+    texts = {
+        body["choices"][0]["message"]["content"]
+        for round_ in record.all_rounds()
+        for body in bodies(run, round_.arm, f"{round_.phase}-c{round_.concurrency}-r{round_.number}")
+    }
+    assert len(texts) == 1 == len({one.output_id for round_ in record.all_rounds() for one in round_.ok})
+
+
+def test_what_this_build_does_not_print_is_absent(run: vllm_cpu.Finished, record: Record) -> None:
+    for arm in ARMS:
+        [engine] = record.of_arm(arm)
+        assert engine.evidence is not None
+        assert "Model loading took" not in log_of(run, arm)
+        assert engine.evidence.model_memory_gib is None
+        assert engine.evidence.kv_cache_tokens == 65_536
+    rows = run.report.split("(`resources`)")[1].split("###")[0]
+    cells = [line.split("|")[2:4] for line in rows.splitlines() if re.match(r"\| (off|on)", line)]
+    assert len(cells) == 9
+    assert all(not re.search(r"\d", cell) for pair in cells for cell in pair), "a GPU's figure without a GPU"
+
+
+def test_the_report_is_the_same_again_offline(run: vllm_cpu.Finished, tmp_path: Path) -> None:
+    told = subprocess.run(
+        [sys.executable, "-m", "runner", "report", str(run.directory), "--output", "-"],
+        cwd=tmp_path, capture_output=True, check=True,
+    )  # fmt: skip
+    assert told.stdout == (run.directory / "report.md").read_bytes()
