@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import socket
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,6 +12,7 @@ from typing import Any
 import httpx
 import pytest
 from endpoint_engines import DEVELOPMENT, NGRAM, Server, allow, finish, run, serving, start, write
+from loopback import free_port
 
 UNSEEN = ("declared-differences", "request-options")
 
@@ -117,6 +117,25 @@ def test_a_server_that_is_simulated_marks_every_table_whoever_reached_it(
     assert ended.record.simulated is True
 
 
+# What cannot be -----------------------------------------------------------------------------------------
+
+
+def test_an_impossible_plan_is_exit_2_and_nothing_is_asked(tmp_path: Path) -> None:
+    def twice(spec: dict[str, Any]) -> None:
+        spec["replicates"] = 2
+
+    nobody = f"http://127.0.0.1:{free_port()}"
+    ended = run(tmp_path, {"off": nobody, "onn": nobody}, twice)
+    assert (ended.code, ended.out) == (2, "")
+    assert [line.partition(";")[0] for line in ended.err.splitlines()] == [
+        'run: target endpoint: no URL for the condition "on"',
+        'run: target endpoint: "onn" has a URL and is no condition of this spec',
+        "run: target endpoint: replicates: 2 asks for fresh engine processes, and a server that runs already is always "
+        "the same one",
+    ]
+    assert not (tmp_path / "runs").exists()
+
+
 # What contradicts -------------------------------------------------------------------------------------
 
 
@@ -136,8 +155,8 @@ def test_swapped_urls_are_exit_4(tmp_path: Path, servers: dict[str, Server], kin
 
 @pytest.mark.parametrize("kind", ["", "-dev"], ids=["plain", "development"])
 def test_a_condition_without_its_speculation_is_exit_4(tmp_path: Path, servers: dict[str, Server], kind: str) -> None:
-    both = servers[f"off{kind}"].url
-    ended = run(tmp_path, {"off": both, "on": both})
+    other = "off" if kind else "off-dev"
+    ended = run(tmp_path, {"off": servers[other].url, "on": servers[f"off{kind}"].url})
     assert ended.code == 4, ended.out + ended.err
     reason = "/server_info says speculative_config null" if kind else "exposes its metrics and none of speculation's"
     assert re.search(rf"on: not in force: spec_method: wanted 'ngram', ignored: [^;]*{reason}", ended.out), ended.out
@@ -216,9 +235,7 @@ def test_a_wrong_model_behind_the_url_is_exit_3(tmp_path: Path, servers: dict[st
 
 
 def test_a_server_that_is_down_is_exit_3_and_named(tmp_path: Path, servers: dict[str, Server]) -> None:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        url = f"http://127.0.0.1:{free.getsockname()[1]}"
+    url = f"http://127.0.0.1:{free_port()}"
     began = time.monotonic()
     ended = run(tmp_path, {"off": servers["off"].url, "on": url})
     assert ended.code == 3, ended.out + ended.err

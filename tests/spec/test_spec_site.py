@@ -1,11 +1,13 @@
 """The site file's block for servers that run already: every address checked, each mistake at its place."""
 
+import re
 from pathlib import Path
 
 import pytest
 from spec_files import GOOD, run, write
 
 from runner.spec.load import load_site
+from runner.target.choose import TARGETS
 
 Capsys = pytest.CaptureFixture[str]
 
@@ -81,3 +83,12 @@ def test_another_mistake_of_the_block(tmp_path: Path, capsys: Capsys, text: str,
     said = run(capsys, "plan", write(tmp_path, GOOD), "--site", place)
     assert (said.code, len(said.err)) == (2, 1), said.err
     assert said.err[0].startswith(f"{place}:{words}")
+
+
+def test_the_page_of_targets_has_every_target_and_blocks_that_can_be_loaded(tmp_path: Path) -> None:
+    page = (Path(__file__).parents[2] / "docs" / "targets.md").read_text(encoding="utf-8")
+    named = set(re.findall(r"^\| `([a-z]+)` \|", page, re.MULTILINE))
+    assert named == {*TARGETS, "kubernetes"}
+    blocks = re.findall(r"```yaml\n(.*?)```", page, re.DOTALL)
+    assert [load_site(site(tmp_path, block)).target for block in blocks] == ["embedded", "process", "endpoint"]
+    assert set(load_site(site(tmp_path, blocks[2])).endpoint.urls) == {"off", "on", "on-spec-tokens-3"}

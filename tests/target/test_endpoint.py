@@ -5,12 +5,11 @@ from __future__ import annotations
 import asyncio
 import copy
 import json
-import socket
 from pathlib import Path
 from typing import Any
 
 import pytest
-from loopback import LoopbackServer
+from loopback import LoopbackServer, free_port
 
 from runner.plan.build import build_plan
 from runner.plan.model import Plan
@@ -183,9 +182,7 @@ def test_a_server_that_answers_anything_is_reached_and_left_alone(tmp_path: Path
 
 
 def test_a_server_that_is_not_there_is_an_error_that_names_its_url(tmp_path: Path) -> None:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        url = f"http://127.0.0.1:{free.getsockname()[1]}"
+    url = f"http://127.0.0.1:{free_port()}"
     made = plan(tmp_path)
     with pytest.raises(TargetError, match=f"no server answers at {url}: "):
         asyncio.run(target(off=url, on="http://b:1").launch("m", made.arm("off"), tmp_path / "log"))
