@@ -108,6 +108,7 @@ def speculates(record: Record, arm: str) -> bool:
 def speculation_known(record: Record) -> bool:
     """Whether of every arm something tells if it speculates: only then can it be said that none does."""
     return all(
-        speculates(record, arm.id) or any(engine.evidence is not None for engine in record.of_arm(arm.id))
+        speculates(record, arm.id)
+        or any(one.evidence is not None and one.evidence.speculation_source for one in record.of_arm(arm.id))
         for arm in record.plan.arms
     )

@@ -47,9 +47,10 @@ class Cell:
     def rounds_missing(self) -> Absent | None:
         """How many rounds there are of those planned, or None when all are complete."""
         complete = sum(round_.finished is not None and round_.finished.complete for round_ in self.rounds)
-        if complete == self.planned_rounds:
-            return None
-        return Absent("rounds-missing", {"done": complete, "planned": self.planned_rounds})
+        return None if complete == self.planned_rounds else self._done(complete)
+
+    def _done(self, rounds: int) -> Absent:
+        return Absent("rounds-missing", {"done": rounds, "planned": self.planned_rounds})
 
     @property
     def incomplete(self) -> Absent | None:
@@ -59,7 +60,9 @@ class Cell:
         allowed = self.record.plan.limits.max_failed
         if len(self.failed) > allowed:
             return Absent("requests-failed", {"failed": len(self.failed), "allowed": allowed})
-        return None
+        # However many failures are tolerated, a round without any answer is none.
+        answered = sum(bool(round_.ok) for round_ in self.rounds)
+        return None if answered == self.planned_rounds else self._done(answered)
 
     @property
     def wall(self) -> Value:

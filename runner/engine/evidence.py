@@ -1,4 +1,4 @@
-"""Is the condition in force? Judgement over what the engine logged and exposed.
+"""Is the condition in force? Judgement over what the engine logged, exposed and said of itself.
 
 An option that was given need not be one that works: vLLM logs the arguments before it builds its configuration.
 So each argument is looked for twice, as parsed and as configured, and "nothing tells" is ``unknown``, never a pass.
@@ -6,16 +6,20 @@ So each argument is looked for twice, as parsed and as configured, and "nothing 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import itertools
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
-from . import metrics
 from .exposition import Exposition
-from .log import SPECULATIVE_KEY, LogEvidence
-from .printed import read_value
-from .values import as_mapping, same, same_resolved
+from .log import ARGUMENTS_LINE, SPECULATIVE_KEY, LogEvidence
+from .printed import Repr
+from .served import ServedModel
+from .server_info import ServerInfo
+from .sources import SERVER_INFO, Shown, Sources, shown
+from .speculation import COUNTERS, Told, is_speculative, speculative_fields, told
+from .values import same, same_resolved, same_variable
 
 
 class InForce(StrEnum):
@@ -27,7 +31,8 @@ class InForce(StrEnum):
     """Parsed as wanted; no line of the configuration and no series shows this option at all."""
     DIFFERS = "differs"
     IGNORED = "ignored"
-    """Parsed as wanted, and the engine's configuration was not built from it."""
+    """Parsed as wanted, and the engine's configuration was not built from it; or the engine shows that it does
+    without it."""
     MISSING = "missing"
     """Not among the parsed arguments, where it would have to be."""
     UNKNOWN = "unknown"
@@ -49,7 +54,8 @@ ABSENT: Final = Absent.ABSENT
 
 @dataclass(frozen=True, slots=True)
 class ArgumentEvidence:
-    """One argument, wanted against found. ``parsed`` and ``configured`` may be ``ABSENT``."""
+    """One argument, wanted against found. ``parsed`` and ``configured`` may be ``ABSENT``; ``source``: where that was
+    found on which the verdict rests, None where nothing was."""
 
     name: str
     wanted: object
@@ -58,195 +64,262 @@ class ArgumentEvidence:
     verdict: InForce
     reason: str
     quote: str | None = None
-
-
-# argparse destination to the key of the engine's configuration line, where they differ
-_CONFIG_KEYS: Final[Mapping[str, str]] = {"max_model_len": "max_seq_len"}
-# argparse destination to the label of the cache_config_info series
-_CACHE_LABELS: Final[Mapping[str, str]] = {
-    "block_size": "block_size",
-    "gpu_memory_utilization": "gpu_memory_utilization",
-    "kv_cache_memory_bytes": "kv_cache_memory_bytes",
-    "kv_cache_dtype": "cache_dtype",
-    "enable_prefix_caching": "enable_prefix_caching",
-    "num_gpu_blocks_override": "num_gpu_blocks_override",
-    "prefix_caching_hash_algo": "prefix_caching_hash_algo",
-}
-# argparse destination to the field of SpeculativeConfig
-_FLAT_SPECULATIVE: Final[Mapping[str, str]] = {
-    "spec_method": "method",
-    "spec_model": "model",
-    "spec_tokens": "num_speculative_tokens",
-}
-# methods whose configuration line prints the model that the author named
-_MODEL_PRINTED: Final = frozenset({"draft_model", "eagle", "eagle3", "medusa", "mlp_speculator", "dflash", "dspark"})
+    source: str | None = None
 
 
 def judge(
-    wanted: Mapping[str, object], log: LogEvidence | None, exposition: Exposition | None
+    wanted: Mapping[str, object],
+    log: LogEvidence | None,
+    exposition: Exposition | None,
+    info: ServerInfo | None = None,
+    models: tuple[ServedModel, ...] | None = None,
 ) -> list[ArgumentEvidence]:
-    """One verdict for each wanted argument (``arguments.wanted``), in its order.
+    """One verdict for each wanted argument (``arguments.wanted``), in its order; where none is about speculation and
+    the engine speculates all the same, one more that says so.
 
-    Without a log everything is unknown. An argument that is not among the parsed ones may equal vLLM's
-    default, which it does not print: unknown, unless the configuration tells. One that was parsed as
-    wanted and that nothing shows beyond that is ``parsed``, which is less than in force. Speculation has a
-    reader of its own: its default is None, so it must have been parsed, and its configuration is always
-    printed.
+    An argument that is not among the parsed ones may equal vLLM's default, which it does not print: unknown, unless
+    the configuration tells, which the log, ``cache_config_info``, ``/server_info`` or ``/v1/models`` may show. Two of
+    them that show two values contradict each other, and so the argument. One that was parsed as wanted and that
+    nothing shows beyond that is ``parsed``, which is less than in force. Speculation has a reader of its own: its
+    default is None, so it must have been parsed, its configuration is always printed, and where neither is to be seen
+    the counters that exist tell whether it is on, and how many tokens it drafts.
     """
-    return [
-        (_judge_speculative if _is_speculative(name) else _judge_plain)(name, value, log, exposition)
+    sources = Sources(log, exposition, info, models)
+    found = [
+        (_judge_speculative if is_speculative(name) else _judge_plain)(name, value, sources)
         for name, value in wanted.items()
     ]
+    return found if any(map(is_speculative, wanted)) else [*found, *_unasked(sources)]
 
 
-def _judge_plain(name: str, value: object, log: LogEvidence | None, exposition: Exposition | None) -> ArgumentEvidence:
-    configured, where, quote = _configured(name, log, exposition)
+def judge_environment(env: Mapping[str, str], info: ServerInfo | None) -> list[ArgumentEvidence]:
+    """One verdict for each variable that an engine should have in its environment, for one that was not started here.
+
+    ``/server_info`` lists vLLM's variables that have a value, but for those whose name holds KEY; of others nothing
+    tells.
+    """
+    return [_judge_variable(name, text, info) for name, text in env.items()]
+
+
+def _judge_variable(name: str, text: str, info: ServerInfo | None) -> ArgumentEvidence:
+    listed = info.environment if info is not None else None
+    found = ABSENT if listed is None else listed.get(name, ABSENT)
+    agrees = None if found is ABSENT else same_variable(text, found)
+    shows = f"{SERVER_INFO} shows {found!r}"
+
+    def verdict(one: InForce, reason: str, quote: str | None = None) -> ArgumentEvidence:
+        source = None if one is InForce.UNKNOWN and found is ABSENT else SERVER_INFO
+        return ArgumentEvidence(f"env.{name}", text, ABSENT, found, one, reason, quote, source)
+
+    if found is not ABSENT:
+        quote = f"{name}: {found}"
+        if agrees is None:
+            return verdict(InForce.UNKNOWN, f"{shows}, which cannot be compared", quote)
+        return verdict(*((InForce.IN_FORCE, f"{SERVER_INFO} shows it") if agrees else (InForce.DIFFERS, shows)), quote)
+    if listed is None:
+        return verdict(InForce.UNKNOWN, f"there is no {SERVER_INFO}")
+    if text and name.startswith("VLLM_") and "KEY" not in name:
+        return verdict(InForce.MISSING, f"{SERVER_INFO} lists vLLM's variables that are set, and not this one")
+    return verdict(InForce.UNKNOWN, f"{SERVER_INFO} does not list such variables")
+
+
+def _judge_plain(name: str, value: object, sources: Sources) -> ArgumentEvidence:
+    found = shown(name, sources)
     parsed: object = ABSENT
-    if log is not None and log.non_default_args is not None:
-        parsed = log.non_default_args.get(name, ABSENT)
+    if sources.log is not None and sources.log.non_default_args is not None:
+        parsed = sources.log.non_default_args.get(name, ABSENT)
     fits = None if parsed is ABSENT else same(value, parsed)
-    resolved = None if configured is ABSENT else same_resolved(name, value, configured)
+    resolved = [same_resolved(name, value, one.value) for one in found]
 
-    def verdict(found: InForce, reason: str) -> ArgumentEvidence:
-        return ArgumentEvidence(name, value, parsed, configured, found, reason, quote)
+    def verdict(one: InForce, reason: str, *at: Shown) -> ArgumentEvidence:
+        by = at or tuple(found[:1])
+        quote = "; ".join(each.quote for each in by if each.quote) or None
+        source = ", ".join(each.source for each in by) or (None if parsed is ABSENT else ARGUMENTS_LINE)
+        return ArgumentEvidence(name, value, parsed, by[0].value if by else ABSENT, one, reason, quote, source)
 
-    if log is None:
-        return verdict(InForce.UNKNOWN, "there is no log")
     if fits is False:
         return verdict(InForce.DIFFERS, f"vLLM parsed {parsed!r}")
-    if resolved is True:
-        return verdict(InForce.IN_FORCE, f"{where} shows it")
-    if resolved is False and fits is True:
-        return verdict(InForce.IGNORED, f"parsed as wanted, but {where} shows {configured!r}")
-    if resolved is False:
-        return verdict(InForce.DIFFERS, f"{where} shows {configured!r}")
-    if fits is True and configured is not ABSENT:
-        return verdict(InForce.UNKNOWN, f"parsed as wanted; {where} shows {configured!r}, which may be its resolution")
-    if fits is True:
+    if pair := _disagreeing(found, resolved):
+        one, other = pair
+        shows = f"{one.source} shows {one.value!r}, {other.source} {other.value!r}"
+        return verdict(InForce.DIFFERS, shows, one, other)
+    if True in resolved:
+        at = found[resolved.index(True)]
+        return verdict(InForce.IN_FORCE, f"{at.source} shows it", at)
+    if False in resolved:
+        at = found[resolved.index(False)]
+        if fits is True:
+            return verdict(InForce.IGNORED, f"parsed as wanted, but {at.source} shows {at.value!r}", at)
+        return verdict(InForce.DIFFERS, f"{at.source} shows {at.value!r}", at)
+    if fits is True and not found:
         return verdict(InForce.PARSED, "parsed as wanted; the engine's configuration does not show this option")
-    return verdict(InForce.UNKNOWN, _why_unknown(parsed, log))
+    if found and parsed is ABSENT and sources.log is None:
+        at = found[0]
+        return verdict(InForce.UNKNOWN, f"{at.source} shows {at.value!r}, which may be its resolution")
+    if fits is True:
+        at = found[0]
+        resolution = f"parsed as wanted; {at.source} shows {at.value!r}, which may be its resolution"
+        return verdict(InForce.UNKNOWN, resolution)
+    return verdict(InForce.UNKNOWN, _why_unknown(parsed, sources))
 
 
-def _why_unknown(parsed: object, log: LogEvidence) -> str:
-    if log.non_default_args is None:
+def _disagreeing(found: Sequence[Shown], resolved: Sequence[bool | None]) -> tuple[Shown, Shown] | None:
+    """Two sources of which one shows the wanted value and the other does not, or that show two that can be compared."""
+    for (one, fits), (other, fits_too) in itertools.combinations(zip(found, resolved, strict=True), 2):
+        comparable = not isinstance(one.value, Repr) and not isinstance(other.value, Repr)
+        if {fits, fits_too} == {True, False} or (comparable and same(one.value, other.value) is False):
+            return one, other
+    return None
+
+
+def _why_unknown(parsed: object, sources: Sources) -> str:
+    if sources.log is None:
+        lacks = f"{SERVER_INFO} does not show it" if sources.info is not None else f"there is no {SERVER_INFO}"
+        return f"there is no log, and {lacks}"
+    if sources.log.non_default_args is None:
         return "the log has no line of non-default args"
     if parsed is not ABSENT:
         return f"vLLM prints it as {parsed!r}, which cannot be compared"
     return "not among the non-default args: it equals vLLM's default, or it was not given"
 
 
-def _configured(name: str, log: LogEvidence | None, exposition: Exposition | None) -> tuple[object, str, str | None]:
-    """The value in the engine's configuration or ABSENT, where it stands, and the quote."""
-    if log is not None:
-        if name == "async_scheduling" and log.async_scheduling is not None:
-            return log.async_scheduling == "enabled", "the log", log.quotes.get("async_scheduling")
-        if name == "max_num_batched_tokens" and log.max_num_batched_tokens is not None:
-            return log.max_num_batched_tokens, "the log", log.quotes.get("max_num_batched_tokens")
-        key = _CONFIG_KEYS.get(name, name)
-        printed = (log.engine_config or {}).get(key)
-        if printed is not None:
-            return read_value(printed), "the engine's configuration line", f"{key}={printed}"[:300]
-    label = _CACHE_LABELS.get(name)
-    if label is not None and exposition is not None:
-        values = exposition.label_values(metrics.CACHE_CONFIG_INFO, label)
-        if len(values) == 1:
-            (value,) = values
-            return read_value(value), metrics.CACHE_CONFIG_INFO, f'{label}="{value}"'
-    return ABSENT, "", None
-
-
 # ------------------------------------------------------------------------------------------------------
 # Speculation
 
 
-def _is_speculative(name: str) -> bool:
-    return name in _FLAT_SPECULATIVE or name.partition(".")[0] == SPECULATIVE_KEY
+def _judge_speculative(name: str, value: object, sources: Sources) -> ArgumentEvidence:
+    parsed_fields = _parsed_speculation(sources.log)
+    asked = speculative_fields(name, value)
+    whole = name == SPECULATIVE_KEY
+    parsed: object = (
+        (parsed_fields or ABSENT)
+        if whole
+        else next((parsed_fields[key] for key in asked if key in parsed_fields), ABSENT)
+    )
+    stated = _stated(sources)
+    verdict, reason, at = _speculative_verdict(asked, parsed_fields, sources.log, stated)
+    seen = at or stated[:1]
+    return ArgumentEvidence(
+        name,
+        value,
+        parsed,
+        _configured_speculation(seen, asked, whole=whole),
+        verdict,
+        reason,
+        "; ".join(one.quote for one in seen) or None,
+        ", ".join(one.source for one in seen) or (None if parsed is ABSENT else ARGUMENTS_LINE),
+    )
 
 
-def _speculative_fields(name: str, value: object) -> dict[str, object]:
-    """The fields of SpeculativeConfig that one argument sets: flat, dotted or whole."""
-    if name in _FLAT_SPECULATIVE:
-        return {_FLAT_SPECULATIVE[name]: value}
-    if "." in name:
-        return {name.partition(".")[2].replace("-", "_"): value}
-    mapping = as_mapping(value)
-    return {} if mapping is None else {str(key).replace("-", "_"): item for key, item in mapping.items()}
-
-
-def _judge_speculative(
-    name: str, value: object, log: LogEvidence | None, exposition: Exposition | None
-) -> ArgumentEvidence:
+def _parsed_speculation(log: LogEvidence | None) -> dict[str, object]:
     found: dict[str, object] = {}
     for key, item in ((log.non_default_args if log else None) or {}).items():
-        if _is_speculative(key) and item is not None:
-            found |= _speculative_fields(key, item)
-    asked = _speculative_fields(name, value)
-    whole = name == SPECULATIVE_KEY
-    parsed: object = (found or ABSENT) if whole else next((found[key] for key in asked if key in found), ABSENT)
-    configured = _configured_speculation(log, asked, whole=whole)
-    verdict, reason = _speculative_verdict(asked, found, log)
-    quote = log.quotes.get("speculative") if log else None
-    return ArgumentEvidence(name, value, parsed, configured, verdict, reason, quote)
+        if is_speculative(key) and item is not None:
+            found |= speculative_fields(key, item)
+    return found
 
 
-def _configured_speculation(log: LogEvidence | None, asked: Mapping[str, object], *, whole: bool) -> object:
-    if log is None or (log.speculative is None and not log.speculative_off):
+def _stated(sources: Sources) -> list[Told]:
+    """What says whether the engine speculates. The counters speak where the configuration is not to be seen: one that
+    is seen and has none of them is another finding."""
+    every = told(sources)
+    return [one for one in every if one.source != COUNTERS] or every
+
+
+def _configured_speculation(seen: Sequence[Told], asked: Mapping[str, object], *, whole: bool) -> object:
+    if not seen:
         return ABSENT
-    if log.speculative is None:
+    if any(one.speculative is None for one in seen):
         return None
-    printed = {
-        "method": log.speculative.method,
-        "model": log.speculative.model,
-        "num_speculative_tokens": log.speculative.tokens,
-    }
-    return printed if whole else next((printed[key] for key in asked if key in printed), ABSENT)
+    fields = seen[0].fields
+    if whole:
+        return {key: fields[key] for key in asked if key in fields} or ABSENT
+    return next((fields[key] for key in asked if key in fields), ABSENT)
 
 
 def _speculative_verdict(
-    asked: Mapping[str, object], found: Mapping[str, object], log: LogEvidence | None
-) -> tuple[InForce, str]:
-    if log is None:
-        return InForce.UNKNOWN, "there is no log"
+    asked: Mapping[str, object], parsed: Mapping[str, object], log: LogEvidence | None, stated: Sequence[Told]
+) -> tuple[InForce, str, Sequence[Told]]:
+    """Verdict, reason, and the sources that it rests on."""
     if not asked:
-        return InForce.UNKNOWN, "the wanted value is no speculative configuration"
-    if log.non_default_args is None:
-        return InForce.UNKNOWN, "the log has no line of non-default args"
-    if lacking := [key for key in asked if key not in found]:
-        return InForce.MISSING, f"not among the non-default args: {', '.join(lacking)}"
+        return InForce.UNKNOWN, "the wanted value is no speculative configuration", ()
+    logged = log is not None and log.non_default_args is not None
+    if logged and (lacking := [key for key in asked if key not in parsed]):
+        return InForce.MISSING, f"not among the non-default args: {', '.join(lacking)}", ()
     for key, item in asked.items():
-        if same(item, found[key]) is False:
-            return InForce.DIFFERS, f"vLLM parsed {key} {found[key]!r}"
-    if log.speculative_off:
-        return (
-            InForce.IGNORED,
-            "parsed as wanted, but the engine's configuration says speculative_config=None",
+        if logged and same(item, parsed[key]) is False:
+            return InForce.DIFFERS, f"vLLM parsed {key} {parsed[key]!r}", ()
+    for one in stated:
+        if one.speculative is None:
+            return InForce.IGNORED, f"{'parsed as wanted, but ' * logged}{_says_none(one)}", (one,)
+        if unlike := [key for key, item in asked.items() if one.agrees(key, item) is False]:
+            return InForce.DIFFERS, _shows(one, unlike[0]), (one,)
+    certain = logged and all(same(item, parsed[key]) for key, item in asked.items())
+    for one in stated:
+        if certain and log is not None and log.speculative is not None:
+            return InForce.IN_FORCE, "parsed as wanted, and the engine's configuration shows the speculation", (one,)
+        if all(one.agrees(key, item) for key, item in asked.items()):
+            return InForce.IN_FORCE, _in_force(one), (one,)
+    return InForce.UNKNOWN, _why_unknown_speculation(asked, parsed, log, stated), ()
+
+
+def _says_none(one: Told) -> str:
+    return {
+        COUNTERS: "the engine exposes its metrics and none of speculation's, which exist wherever it is configured",
+        SERVER_INFO: f"{SERVER_INFO} says {SPECULATIVE_KEY} null",
+    }.get(one.source, f"the engine's configuration says {SPECULATIVE_KEY}=None")
+
+
+def _shows(one: Told, key: str) -> str:
+    found = one.fields[key]
+    where = "" if one.source not in (SERVER_INFO, COUNTERS) else f"{one.source}: "
+    return where + {
+        "method": f"the engine speculates by the method {str(found)!r}",
+        "num_speculative_tokens": f"the engine drafts {found} tokens",
+        "model": f"the engine drafts with the model {found!r}",
+    }.get(key, f"{key} is {found!r}")
+
+
+def _in_force(one: Told) -> str:
+    if one.source == COUNTERS:
+        return "the draft counters exist, with one position for each of these tokens"
+    return f"{one.source} shows the speculation"
+
+
+def _why_unknown_speculation(
+    asked: Mapping[str, object], parsed: Mapping[str, object], log: LogEvidence | None, stated: Sequence[Told]
+) -> str:
+    if log is not None and log.non_default_args is not None:
+        if log.speculative is None:
+            return "parsed as wanted; the log has no line of the engine's configuration"
+        uncertain = [key for key, item in asked.items() if same(item, parsed[key]) is None]
+        return f"what vLLM printed cannot be compared: {', '.join(uncertain)}"
+    why = "there is no log" if log is None else "the log has no line of non-default args"
+    if not stated:
+        return f"{why}, and nothing else tells of speculation"
+    untold = [key for key, item in asked.items() if stated[0].agrees(key, item) is None]
+    return f"{why}; by {stated[0].source} it speculates, and nothing tells its {', '.join(untold)}"
+
+
+def _unasked(sources: Sources) -> list[ArgumentEvidence]:
+    """An engine that speculates although nobody asked for it."""
+    found = [one for one in told(sources) if one.speculative is not None]
+    if not found:
+        return []
+    configured = {key: value for key, value in found[0].fields.items() if key in _TELLING} or str(found[0].speculative)
+    where = ", ".join(one.source for one in found)
+    return [
+        ArgumentEvidence(
+            SPECULATIVE_KEY,
+            None,
+            _parsed_speculation(sources.log) or ABSENT,
+            configured,
+            InForce.DIFFERS,
+            f"not asked for, and yet the engine speculates: {where}",
+            "; ".join(one.quote for one in found),
+            where,
         )
-    if log.speculative is None:
-        return InForce.UNKNOWN, "parsed as wanted; the log has no line of the engine's configuration"
-    if unlike := _unlike_configured(asked, log):
-        return InForce.DIFFERS, unlike
-    if uncertain := [key for key, item in asked.items() if same(item, found[key]) is None]:
-        return InForce.UNKNOWN, f"what vLLM printed cannot be compared: {', '.join(uncertain)}"
-    return InForce.IN_FORCE, "parsed as wanted, and the engine's configuration shows the speculation"
+    ]
 
 
-def _unlike_configured(asked: Mapping[str, object], log: LogEvidence) -> str | None:
-    """How the printed configuration differs from what was asked; None if in nothing that it prints."""
-    printed = log.speculative
-    if printed is None:
-        return None
-    method = asked.get("method")
-    # vLLM rewrites its model-specific names to the general one
-    if (
-        method is not None
-        and str(method) != printed.method
-        and not (printed.method == "mtp" and str(method).endswith("_mtp"))
-    ):
-        return f"the engine speculates by the method {printed.method!r}"
-    tokens = asked.get("num_speculative_tokens")
-    if tokens is not None and same(tokens, printed.tokens) is not True:
-        return f"the engine drafts {printed.tokens} tokens"
-    model = asked.get("model")
-    if model is not None and printed.method in _MODEL_PRINTED and model != printed.model:
-        return f"the engine drafts with the model {printed.model!r}"
-    return None
+_TELLING: Final = ("method", "model", "num_speculative_tokens")

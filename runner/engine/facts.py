@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Final
 
 from . import metrics
@@ -64,7 +64,7 @@ _SIZES: Final = ("kv_cache_tokens", "max_concurrency", "model_memory_gib")
 def server_info_facts(info: ServerInfo) -> list[Fact]:
     """The fields of a server info."""
     speculative = "off" if info.speculative_off else info.speculative
-    rest = [name for name in ServerInfo.__slots__ if not name.startswith("speculative")]
+    rest = [one.name for one in fields(ServerInfo) if one.compare and not one.name.startswith("speculative")]
     return [_fact("speculative", speculative), *(_fact(name, getattr(info, name)) for name in rest)]
 
 

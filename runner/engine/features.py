@@ -9,6 +9,8 @@ from typing import Final, Literal
 from .exposition import Exposition
 from .log import SPECULATIVE_KEY, LogEvidence
 from .printed import read_value
+from .server_info import ServerInfo
+from .sources import SERVER_INFO
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,19 +45,59 @@ _NOTHING: Final = Feature(None, None, None)
 _SLOT_METHODS: Final = frozenset({"draft_model", "dflash", "dspark"})
 
 
-def features(log: LogEvidence | None, exposition: Exposition | None = None) -> dict[str, Feature]:
+def features(
+    log: LogEvidence | None, exposition: Exposition | None = None, info: ServerInfo | None = None
+) -> dict[str, Feature]:
     """The effective side features of an arm, one for each name of ``FEATURES``.
 
-    ``exposition`` is for later versions: none of today's features can be read from a scrape.
+    ``exposition`` is for later versions: none of today's features can be read from a scrape. Where the log and the
+    server's configuration tell two values, nothing tells: the value is None, and the quote has both.
     """
-    if log is None:
-        return dict.fromkeys(FEATURES, _NOTHING)
+    logged = _NONE if log is None else _of_log(log)
+    informed = _NONE if info is None else _of_info(info)
+    found = {name: _one(logged[name], informed[name]) for name in FEATURES}
+    if logged[MODEL_RUNNER].value is not None:
+        found[MODEL_RUNNER] = logged[MODEL_RUNNER]  # the other is what was asked for, and this is what came of it
+    return found
+
+
+_NONE: Final = dict.fromkeys(FEATURES, _NOTHING)
+
+
+def _one(logged: Feature, informed: Feature) -> Feature:
+    if logged.value is None or informed.value in (None, logged.value):
+        return logged if logged.value is not None else informed
+    return Feature(None, f"{logged.quote}; {informed.quote}", f"{logged.source} and {informed.source} disagree")
+
+
+def _of_log(log: LogEvidence) -> dict[str, Feature]:
     return {
         ASYNC_SCHEDULING: _logged(log, "async_scheduling"),
         MODEL_RUNNER: _logged(log, "model_runner"),
         MAX_NUM_BATCHED_TOKENS: _token_budget(log),
         UNSUPPORTED_SAMPLING: _unsupported_sampling(log),
     }
+
+
+def _of_info(info: ServerInfo) -> dict[str, Feature]:
+    """What the server's configuration states. It has no word for a runner that nobody forced, and none for options
+    without effect."""
+    method = info.speculative.method if info.speculative else None
+    # The budget of a step is stated beside the batch's with speculation; without it they are one.
+    budget = info.max_num_scheduled_tokens
+    if budget is None and method not in _SLOT_METHODS and not info.drafting.get("parallel_drafting"):
+        budget = info.max_num_batched_tokens
+    field = "max_num_batched_tokens" if info.max_num_scheduled_tokens is None else "max_num_scheduled_tokens"
+    return {
+        ASYNC_SCHEDULING: _informed(info.async_scheduling, "async_scheduling", info.async_scheduling == "enabled"),
+        MODEL_RUNNER: _informed(info.forced_runner, "VLLM_USE_V2_MODEL_RUNNER", info.forced_runner == "V2"),
+        MAX_NUM_BATCHED_TOKENS: _informed(budget, field, budget),
+        UNSUPPORTED_SAMPLING: _NOTHING,
+    }
+
+
+def _informed(value: str | int | None, field: str, stated: object) -> Feature:
+    return _NOTHING if value is None else Feature(value, f"{SERVER_INFO}: {field}: {stated}", SERVER_INFO)
 
 
 def _logged(log: LogEvidence, field: str) -> Feature:

@@ -177,7 +177,7 @@ def _document(found: object, text: str) -> Reading | None:
     if found.get("object") == "list" and isinstance(found.get("data"), list):
         names = [str(item.get("id")) for item in found["data"] if isinstance(item, Mapping)]
         return Reading(Kind.MODELS, f"{len(names)} models", (Fact("models", ", ".join(names)),))
-    if isinstance(found.get("version"), str) and len(found) == 1:
+    if isinstance(found.get("version"), str) and found.keys() <= {"version", "simulated"}:
         return Reading(Kind.VERSION, "one version", (Fact("version", found["version"]),))
     return _json_lines(found, text.split("\n")) if "\n" not in text.strip() else None
 

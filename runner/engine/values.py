@@ -49,8 +49,13 @@ def same_resolved(name: str, wanted: object, configured: object) -> bool | None:
         return None  # the engine's choice: any value is what was wanted
     if name == "dtype":
         return _dtype(wanted) == _dtype(configured)
-    if name == "served_model_name" and isinstance(wanted, list | tuple) and wanted:
+    if name == "served_model_name" and isinstance(wanted, list | tuple) and wanted and isinstance(configured, str):
         wanted = wanted[0]  # the configuration has the first name only
+    mapping, section = as_mapping(wanted), as_mapping(configured)
+    if mapping is not None and section is not None:
+        # A section shows all of its keys, and what the engine made of a value that was given.
+        given = {str(key).replace("-", "_"): value for key, value in mapping.items()}
+        return True if all(key in section and same(value, section[key]) for key, value in given.items()) else None
     if isinstance(configured, Repr) and isinstance(wanted, str):
         # The configuration line prints text without quotes. Another word may be what the engine made of this one.
         return True if str(configured) == wanted else None
@@ -124,3 +129,14 @@ def _as_number(value: object) -> Decimal | None:
         return Decimal(text if factor == 1 else text[:-1]) * factor
     except InvalidOperation:
         return None
+
+
+def same_variable(text: str, found: object) -> bool | None:
+    """Whether an environment variable's text is the value that vLLM read from it; None where it cannot be told."""
+    if isinstance(found, bool):
+        truth = {"1": True, "true": True, "0": False, "false": False}.get(text.strip().lower())
+        return None if truth is None else truth is found
+    if isinstance(found, int | float):
+        number = _as_number(text)
+        return None if number is None else number == _as_number(found)
+    return text == found if isinstance(found, str) else None

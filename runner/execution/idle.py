@@ -9,7 +9,7 @@ from runner.engine.exposition import Exposition, delta
 from runner.engine.verdict import Verdict
 from runner.execution.context import Context
 from runner.load.reading import Judged
-from runner.sample.scrape import Idle, wait_idle
+from runner.sample.scrape import Idle, Scrape, wait_idle
 from runner.target.base import RunningEngine
 
 
@@ -24,6 +24,11 @@ class IdleWatch:
         self._context, self._engine = context, engine
         self._answered = 0
         self._seen: Exposition | None = None
+
+    def begins(self, scrape: Scrape) -> None:
+        """Hear what a process that answers already has finished for others; one that does not answer yet has
+        finished nothing."""
+        self._seen = scrape.exposition
 
     def answered(self, judged: Sequence[Judged]) -> None:
         """Hear of exchanges; the ok ones must show in the counter."""

@@ -1,19 +1,21 @@
 """Proving that a condition is in force before anything is measured under it."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import httpx
 
-from runner.engine import drafting, evidence, features
+from runner.engine import drafting, evidence, features, sources, speculation
 from runner.engine.exposition import Exposition
 from runner.engine.log import LogEvidence, read_log
 from runner.engine.verdict import Verdict
 from runner.execution.context import Context, Stopped
 from runner.execution.idle import IdleWatch
 from runner.execution.requests import Place, duration_s, keep_responses, request_done
+from runner.execution.said import Said
 from runner.load.closed_loop import Load, closed_loop
 from runner.load.reading import Judged, judge_exchange
-from runner.plan.model import Arm, Launch, encode_body
+from runner.plan.model import Arm, Launch, Plan, encode_body
 from runner.record.events import ArgumentFound, CountersProved, EvidenceRead, FeatureFound, Speculation
 from runner.sample.scrape import Idle, Scrape
 from runner.target.base import RunningEngine
@@ -28,51 +30,78 @@ class Proved:
     latency: float | None
 
 
-async def prove(context: Context, place: Place, arm: Arm, engine: RunningEngine, watch: IdleWatch) -> Proved:
-    """Read the log and the metrics, then send one whole request and see which counters move.
+async def prove(
+    context: Context, place: Place, arm: Arm, engine: RunningEngine, watch: IdleWatch, said: Said
+) -> Proved:
+    """Read the log, the metrics and what the server says of itself, then send one whole request and see which
+    counters move.
 
     Every arm gets the same request, so that their caches and counts stay alike.
     """
     async with httpx.AsyncClient(trust_env=False) as client:
-        log = read_log(engine.log() or [])
+        lines = engine.log()
+        log = None if lines is None else read_log(lines)
         before = (await watch.idle(client)).scrape
         context.keep_scrape(before, place.folder, "proof-before.prom")
-        reasons = _read_evidence(context, place.launch, arm, log, before.exposition)
+        # What we started has the model and the variables that we gave it; what was there has to show them.
+        shown = Shown(context.plan.model, arm.env) if not engine.command else None
+        found = evidence_read(place.launch, arm, log, before.exposition, said, shown)
+        context.emit(found)
+        reasons = _contradictions(context.plan, found, said)
         if reasons:
             return Proved(reasons, None)
         judged, prompt_text = await _whole_request(context, place, arm, engine)
         watch.answered([judged])
         after = await watch.idle(client)
         context.keep_scrape(after.scrape, place.folder, "proof-after.prom")
-    event = _judge_counters(place.launch, log, before, after, prompt_text, judged)
+    event = _judge_counters(
+        place.launch, _speculation(log, before.exposition, said), before, after, prompt_text, judged
+    )
     context.emit(event)
     ignored = [event.detail] if event.verdict == "ignored" else []
     return Proved(ignored, duration_s(judged) if judged.verdict is Verdict.OK else None)
 
 
-def _read_evidence(
-    context: Context, launch: Launch, arm: Arm, log: LogEvidence, exposition: Exposition | None
-) -> list[str]:
-    event = evidence_read(launch, arm, log, exposition)
-    context.emit(event)
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """What an engine that was not started here must show beside its arguments."""
+
+    model: str
+    env: Mapping[str, str]
+
+
+def _contradictions(plan: Plan, found: EvidenceRead, said: Said) -> list[str]:
     reasons = [
         f"{one.name}: wanted {one.wanted!r}, {one.verdict}: {one.reason}"
-        for one in event.arguments
+        for one in found.arguments
         if one.verdict in evidence.CONTRADICTING
     ]
-    wanted = context.plan.engine_version
-    if wanted is not None and log.version is not None and log.version != wanted:
-        reasons.append(f"engine version: wanted {wanted}, found {log.version}")
+    version = found.version or said.version.version
+    if plan.engine_version is not None and version not in (None, plan.engine_version):
+        reasons.append(f"engine version: wanted {plan.engine_version}, found {version}")
     return reasons
 
 
-def evidence_read(launch: Launch, arm: Arm, log: LogEvidence, exposition: Exposition | None) -> EvidenceRead:
-    """What a log and a scrape say about the arm, as the journal keeps it."""
-    configured = log.speculative
+def evidence_read(
+    launch: Launch,
+    arm: Arm,
+    log: LogEvidence | None,
+    exposition: Exposition | None,
+    said: Said | None = None,
+    shown: Shown | None = None,
+) -> EvidenceRead:
+    """What a log, a scrape and the server's own words say about the arm, as the journal keeps it."""
+    said, parsed = said or Said(), log or LogEvidence()
+    info = said.info
+    wanted = arm.wanted if shown is None else {"model": shown.model, **arm.wanted}
+    arguments = evidence.judge(wanted, log, exposition, info, said.models)
+    if shown is not None:
+        arguments += evidence.judge_environment(shown.env, info)
+    told = _speculation(log, exposition, said)
     return EvidenceRead(
         arm=launch.arm,
         replicate=launch.replicate,
-        version=log.version,
+        version=parsed.version or (info.version if info is not None else None),
         arguments=[
             ArgumentFound(
                 name=one.name,
@@ -82,28 +111,40 @@ def evidence_read(launch: Launch, arm: Arm, log: LogEvidence, exposition: Exposi
                 verdict=str(one.verdict),
                 reason=one.reason,
                 quote=one.quote,
+                source=one.source,
             )
-            for one in evidence.judge(arm.wanted, log, exposition)
+            for one in arguments
         ],
-        parsed=log.non_default_args,
+        parsed=parsed.non_default_args,
         features={
             name: FeatureFound(
                 value=list(one.value) if isinstance(one.value, tuple) else one.value,
                 quote=one.quote,
                 source=one.source,
             )
-            for name, one in features.features(log, exposition).items()
+            for name, one in features.features(log, exposition, info).items()
         },
         speculation=(
-            Speculation(method=configured.method, model=configured.model, tokens=configured.tokens)
-            if configured is not None
+            Speculation(
+                method=told.speculative.method,
+                model=told.speculative.model,
+                tokens=told.speculative.tokens,
+            )
+            if told is not None and told.speculative is not None
             else None
         ),
-        engine_config=log.engine_config,
-        kv_cache_tokens=log.kv_cache_tokens,
-        model_memory_gib=log.model_memory_gib,
-        quotes=log.quotes,
+        speculation_source=told.source if told is not None else None,
+        engine_config=parsed.engine_config,
+        kv_cache_tokens=parsed.kv_cache_tokens or (info.kv_cache_tokens if info is not None else None),
+        model_memory_gib=parsed.model_memory_gib,
+        quotes=parsed.quotes if told is None else {**parsed.quotes, "speculative": told.quote},
+        absent=said.absent if log is not None else {sources.LOG: "not to be seen by this target", **said.absent},
     )
+
+
+def _speculation(log: LogEvidence | None, exposition: Exposition | None, said: Said) -> speculation.Told | None:
+    """The most telling word for what the engine was configured to draft."""
+    return next(iter(speculation.told(sources.Sources(log, exposition, said.info, said.models))), None)
 
 
 async def _whole_request(context: Context, place: Place, arm: Arm, engine: RunningEngine) -> tuple[Judged, str]:
@@ -122,7 +163,7 @@ async def _whole_request(context: Context, place: Place, arm: Arm, engine: Runni
 
 
 def _judge_counters(
-    launch: Launch, log: LogEvidence, before: Scrape, after: Idle, prompt: str, judged: Judged
+    launch: Launch, told: speculation.Told | None, before: Scrape, after: Idle, prompt: str, judged: Judged
 ) -> CountersProved:
     def event(state: str, must_move: bool | None, verdict: str, detail: str) -> CountersProved:
         return CountersProved(
@@ -143,12 +184,14 @@ def _judge_counters(
     if judged.reply is None or judged.verdict is not Verdict.OK:
         return event("unknown", None, "unknown", f"the request itself failed: {judged.verdict}: {judged.detail}")
     moved = drafting.speculation_counters(before.exposition, after.scrape.exposition)
-    if log.speculative is None:
-        if moved.state == "moved" and log.speculative_off:
+    configured = told.speculative if told is not None else None
+    if configured is None:
+        off = told is not None
+        if moved.state == "moved" and off:
             return event(moved.state, False, "ignored", f"speculation is off, yet it drafted: {moved.detail}")
-        unknown = not log.speculative_off and moved.state != "absent"
+        unknown = not off and moved.state != "absent"
         return event(moved.state, False, "unknown" if unknown else "in-force", moved.detail)
-    must = drafting.certainly_drafts(log.speculative.method or "", [(prompt, judged.reply.text)])
+    must = drafting.certainly_drafts(configured.method or "", [(prompt, judged.reply.text)])
     if moved.state == "moved":
         return event(moved.state, must, "in-force", moved.detail)
     if moved.state == "flat" and must and after.reason is None:

@@ -1,7 +1,6 @@
 """Waiting until an engine really answers."""
 
 import asyncio
-import json
 
 import httpx
 
@@ -12,6 +11,7 @@ from runner.engine.verdict import Verdict
 from runner.execution.context import Context, Stopped
 from runner.execution.idle import IdleWatch
 from runner.execution.requests import Place, request_done
+from runner.execution.said import Said, ask
 from runner.load.closed_loop import Load, closed_loop
 from runner.load.reading import Judged, judge_exchange
 from runner.plan.model import Arm, Launch, encode_body
@@ -23,8 +23,11 @@ _POLL = 0.05
 _LAST_WORDS = 12
 
 
-async def wait_ready(context: Context, launch: Launch, arm: Arm, engine: RunningEngine, watch: IdleWatch) -> Place:
-    """Wait for a real one-token completion under the wanted model name; returns the place of what comes next.
+async def wait_ready(
+    context: Context, launch: Launch, arm: Arm, engine: RunningEngine, watch: IdleWatch
+) -> tuple[Place, Said]:
+    """Wait for a real one-token completion under the wanted model name; returns the place of what comes next, and
+    what the server says of itself.
 
     Raises TargetError when the process ends, refuses the request, or takes too long; Stopped when the run is
     told to stop. `/health` is not asked: it answers before the model can.
@@ -34,6 +37,8 @@ async def wait_ready(context: Context, launch: Launch, arm: Arm, engine: Running
     planned = context.plan.body(arm, context.plan.phases[0].prompts[0], stream=False)
     body = {"model": planned["model"], "messages": planned["messages"], "max_tokens": 1, "stream": False}
     body_name = context.body_seen("readiness", body)
+    async with httpx.AsyncClient(trust_env=False) as client:
+        watch.begins(await scrape(client, engine.endpoint, context.clock))
     judged = await _first_completion(context, engine, encode_body(body), str(body["model"]), started)
     watch.answered([judged])
     if (other := engine.stranger()) is not None:
@@ -42,18 +47,19 @@ async def wait_ready(context: Context, launch: Launch, arm: Arm, engine: Running
         identity = engine_identity(engine, await scrape(client, engine.endpoint, context.clock))
     place = Place(launch, "start", 1, 0, identity)
     context.emit(request_done(context, place, "probe", judged, body_name))
-    version, models = await _names(engine.endpoint)
+    said = await ask(context, launch, engine.endpoint)
     context.emit(
         EngineReady(
             arm=launch.arm,
             replicate=launch.replicate,
             engine=identity,
             seconds=round((context.clock.now() - started) / 1e9, 3),
-            version=version,
-            models=models,
+            version=said.version.version,
+            models=[model.id for model in said.models or ()],
+            simulated=said.version.simulated,
         )
     )
-    return place
+    return place, said
 
 
 async def _first_completion(context: Context, engine: RunningEngine, body: bytes, model: str, started: int) -> Judged:
@@ -105,21 +111,8 @@ def engine_identity(engine: RunningEngine, seen: Scrape) -> str:
     return f"{engine.identity}, start {started:.2f}" if started is not None else engine.identity
 
 
-async def _names(endpoint: str) -> tuple[str | None, list[str]]:
-    """The engine's version and the models it serves, as far as it says."""
-    async with httpx.AsyncClient(trust_env=False, timeout=10.0) as client:
-        version = await _json(client, endpoint + "/version")
-        models = await _json(client, endpoint + "/v1/models")
-    stated = version.get("version")
-    data = models.get("data")
-    names = [str(item.get("id")) for item in data if isinstance(item, dict)] if isinstance(data, list) else []
-    return (str(stated) if stated is not None else None), names
-
-
-async def _json(client: httpx.AsyncClient, url: str) -> dict[str, object]:
-    try:
-        response = await client.get(url)
-        value = response.json() if response.status_code == 200 else None
-    except (httpx.HTTPError, json.JSONDecodeError, UnicodeDecodeError):
-        return {}
-    return value if isinstance(value, dict) else {}
+async def unreachable(context: Context, engine: RunningEngine) -> str | None:
+    """Why an engine whose end nobody is told of has ended all the same; None while something answers there."""
+    async with httpx.AsyncClient(trust_env=False) as client:
+        seen = await scrape(client, engine.endpoint, context.clock)
+    return f"nothing answers at {engine.endpoint} any more ({seen.error})" if seen.refused else None

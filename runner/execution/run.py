@@ -4,7 +4,7 @@ from runner.execution.context import Context, Stopped
 from runner.execution.gpus import GpuWatch
 from runner.execution.idle import IdleWatch
 from runner.execution.proof import prove
-from runner.execution.readiness import ended, wait_ready
+from runner.execution.readiness import ended, last_words, unreachable, wait_ready
 from runner.execution.requests import Place, launch_folder
 from runner.execution.rounds import RoundRunner
 from runner.plan.model import Arm, Launch
@@ -61,9 +61,9 @@ async def _launch(context: Context, target: Target, launch: Launch, gpus: GpuWat
 
 async def _measure(context: Context, launch: Launch, arm: Arm, engine: RunningEngine, gpus: GpuWatch) -> bool:
     watch = IdleWatch(context, engine)
-    start = await wait_ready(context, launch, arm, engine, watch)
+    start, said = await wait_ready(context, launch, arm, engine, watch)
     await gpus.find(engine)
-    proved = await prove(context, start, arm, engine, watch)
+    proved = await prove(context, start, arm, engine, watch, said)
     if proved.reasons:
         context.emit(Refused(arm=launch.arm, replicate=launch.replicate, reasons=proved.reasons))
         return False
@@ -76,11 +76,21 @@ async def _measure(context: Context, launch: Launch, arm: Arm, engine: RunningEn
                     return False
                 place = Place(launch, phase.name, concurrency, number, start.engine)
                 latency = await rounds.run(place, latency)
-                code = engine.exit_code()
-                if code is not None:
-                    _failed(context, launch, "run", TargetError(*ended(engine, code, f"during {place.stem}")))
+                if (error := await _lost(context, engine, f"during {place.stem}")) is not None:
+                    _failed(context, launch, "run", error)
                     return True
     return True
+
+
+async def _lost(context: Context, engine: RunningEngine, when: str) -> TargetError | None:
+    """Why nothing more can be measured on this engine; None where it still answers, and answers alone."""
+    code = engine.exit_code()
+    if code is not None:
+        return TargetError(*ended(engine, code, when))
+    reason = engine.stranger()
+    if reason is None and not context.stop.is_set():
+        reason = await unreachable(context, engine)
+    return None if reason is None else TargetError(f"{reason} {when}", last_words(engine))
 
 
 def _failed(context: Context, launch: Launch, stage: str, error: TargetError) -> None:

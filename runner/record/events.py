@@ -9,6 +9,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 
+from runner.engine.log import ARGUMENTS_LINE
+from runner.engine.sources import LOG_CONFIGURATION
 from runner.engine.verdict import Verdict
 
 
@@ -63,13 +65,15 @@ class EngineLaunched(OfLaunch):
 
 
 class EngineReady(OfLaunch):
-    """A one-token completion came back under the wanted model name."""
+    """A one-token completion came back under the wanted model name. `simulated`: the server says of itself that it
+    computes no model."""
 
     event: Literal["engine-ready"] = "engine-ready"
     engine: str
     seconds: float
     version: str | None
     models: list[str]
+    simulated: bool = False
 
 
 class EngineFailed(OfLaunch):
@@ -119,7 +123,8 @@ class GpusFound(OfLaunch):
 
 
 class ArgumentFound(_Event):
-    """One line of the wanted/found table. `verdict` is the vocabulary of `engine.evidence.InForce`."""
+    """One line of the wanted/found table. `verdict` is the vocabulary of `engine.evidence.InForce`; `source` says
+    where that was found on which it rests, None where nothing was."""
 
     name: str
     wanted: Any
@@ -128,10 +133,16 @@ class ArgumentFound(_Event):
     verdict: str
     reason: str
     quote: str | None
+    source: str | None = None
+
+    @property
+    def configured_seen(self) -> bool:
+        """Whether a source shows what was configured; it may show null."""
+        return self.configured is not None or self.source not in (None, ARGUMENTS_LINE)
 
 
 class FeatureFound(_Event):
-    """What the engine does besides its arguments, with the log line that says so."""
+    """What the engine does besides its arguments, with the line that says so, and where it stands."""
 
     value: str | int | list[str] | None
     quote: str | None
@@ -139,7 +150,7 @@ class FeatureFound(_Event):
 
 
 class Speculation(_Event):
-    """Speculative decoding as the engine configured it, and the lines that say so."""
+    """Speculative decoding as the engine configured it; what does not tell is None."""
 
     method: str | None
     model: str | None
@@ -147,7 +158,11 @@ class Speculation(_Event):
 
 
 class EvidenceRead(OfLaunch):
-    """What the log and the metrics say about the condition, before any load."""
+    """What the log, the metrics and the server's own words say about the condition, before any load.
+
+    `speculation_source` says who tells whether it speculates; None: nobody does. `absent`: source to the reason, for
+    the sources that tell nothing.
+    """
 
     event: Literal["evidence-read"] = "evidence-read"
     version: str | None
@@ -155,10 +170,12 @@ class EvidenceRead(OfLaunch):
     parsed: dict[str, Any] | None
     features: dict[str, FeatureFound]
     speculation: Speculation | None
+    speculation_source: str | None = LOG_CONFIGURATION
     engine_config: dict[str, str] | None
     kv_cache_tokens: int | None
     model_memory_gib: float | None
     quotes: dict[str, str]
+    absent: dict[str, str] = Field(default_factory=dict)
 
 
 class CountersProved(OfLaunch):

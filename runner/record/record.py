@@ -72,6 +72,11 @@ class Record:
     runner_failed: events.RunnerFailed | None
     finished: events.RunFinished | None
 
+    @property
+    def simulated(self) -> bool:
+        """Whether any figure may be a made-up engine's: the target said so, or a server of itself."""
+        return self.started.simulated or any(one.ready is not None and one.ready.simulated for one in self.engines)
+
     def of_arm(self, arm: str) -> list[EngineRun]:
         """The engine processes of an arm, by replicate."""
         return [engine for engine in self.engines if engine.arm == arm]

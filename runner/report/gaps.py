@@ -47,7 +47,7 @@ def computed_gaps(source: Source, empty_tables: list[str]) -> list[str]:
     settings = ", ".join(
         f"{name} {value}" for name, value in record.started.target_settings.items() if name != "faults"
     )
-    gaps = [words("gap-simulated", settings=escape(settings) or "–")] if record.started.simulated else []
+    gaps = [words("gap-simulated", settings=escape(settings) or "–")] if record.simulated else []
     for one in cells(record):
         if one.incomplete is not None:
             why = words(one.incomplete.reason, **one.incomplete.figures)
@@ -75,6 +75,11 @@ def computed_gaps(source: Source, empty_tables: list[str]) -> list[str]:
     if plan.others and (plan.order == "as-written" or plan.replicates == 1):
         gaps.append(words("gap-order"))
     gaps += _gpu_gaps(source)
+    gaps += [
+        words("gap-log", label=source.named(arm.id))
+        for arm in plan.arms
+        if any(one.launched is not None and one.launched.log is None for one in record.of_arm(arm.id))
+    ]
     for arm in plan.arms:
         found = knee(record, arm.id)
         if isinstance(found, Absent):

@@ -18,7 +18,7 @@ def provenance(source: Source) -> list[tuple[str, str]]:
         (words("p.started"), started.started_at),
         (words("p.runner"), started.runner_version),
         (words("p.target"), code(started.target)),
-        (words("p.simulated"), words("yes" if started.simulated else "no")),
+        (words("p.simulated"), words("yes" if record.simulated else "no")),
         (words("p.settings"), code(json.dumps(started.target_settings, ensure_ascii=False))),
         (words("p.spec"), f"{code(plan.spec_file)}, sha256 {code(plan.spec_sha256)}"),
         (words("p.engine"), _versions(record)),
@@ -28,7 +28,10 @@ def provenance(source: Source) -> list[tuple[str, str]]:
     for engine in record.engines:
         about = {"label": source.named(engine.arm), "replicate": engine.replicate}
         if engine.launched is not None:
-            facts.append((words("p.command", **about), code(shlex.join(engine.launched.command))))
+            if engine.launched.command:
+                facts.append((words("p.command", **about), code(shlex.join(engine.launched.command))))
+            else:
+                facts.append((words("p.endpoint", **about), code(engine.launched.endpoint)))
             if engine.launched.env:
                 shown = " ".join(f"{name}={value}" for name, value in engine.launched.env.items())
                 facts.append((words("p.environment", **about), code(shown)))

@@ -38,7 +38,7 @@ def render_report(record: Record, results: list[Result], language: str | None = 
     parts = {
         "words": source.words,
         "title": escape(record.plan.title),
-        "simulated": record.started.simulated,
+        "simulated": record.simulated,
         "verdicts": verdicts(source, results),
         "tables": shown,
         "contents": contents(
@@ -66,7 +66,7 @@ class _Shown:
 
 def _shown(source: Source, table: Table) -> _Shown:
     subject = f": {table.subject}" if table.subject else ""
-    mark = " — simulated" if source.record.started.simulated else ""
+    mark = " — simulated" if source.record.simulated else ""
     rows, notes = footnotes(table.rows)
     return _Shown(
         table.key,

@@ -26,7 +26,7 @@ def terminal_summary(reported: Reported) -> str:
     lines += _incomplete(record, words)
     for result in reported.results:
         lines += _check(result, words)
-    simulated = " (simulated)" if record.started.simulated else ""
+    simulated = " (simulated)" if record.simulated else ""
     codes = ranked_codes(record, reported.results)
     lines.append(f"exit {int(codes[0])}: {code_meaning(words, codes[0], reported.results)}{simulated}")
     others = [f"{int(one)} ({words(f'exit.{int(one)}')})" for one in codes[1:]]
@@ -48,10 +48,18 @@ def _engine(record: Record, engine: EngineRun) -> Iterator[str]:
 
 def _wanted_found(evidence: EvidenceRead) -> str:
     rows = [
-        [one.name, repr(one.wanted), _found(one.parsed), _found(one.configured), one.verdict, one.reason]
+        [
+            one.name,
+            repr(one.wanted),
+            _found(one.parsed),
+            repr(one.configured) if one.configured_seen else "-",
+            one.source or "-",
+            one.verdict,
+            one.reason,
+        ]
         for one in evidence.arguments
     ]
-    heads = ["argument", "wanted", "parsed", "configured", "verdict", "reason"]
+    heads = ["argument", "wanted", "parsed", "configured", "source", "verdict", "reason"]
     return tabulate(rows, headers=heads, disable_numparse=True)
 
 

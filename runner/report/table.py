@@ -5,6 +5,7 @@ import pkgutil
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
+from runner.analysis.confounding import Difference
 from runner.checks.finding import Result
 from runner.checks.outcome import allowed_inconclusive
 from runner.exit_code import ExitCode
@@ -51,6 +52,11 @@ class Source:
         """A side feature's name in words, safe in a cell."""
         key = f"feature.{name}"
         return self.words(key) if self.words.has(key) else escape(name)
+
+    def confounder(self, one: Difference) -> str:
+        """What confounds a comparison, and whether it is only said to."""
+        name = self.feature(one.feature)
+        return self.words("feature-unseen", feature=name) if one.status == "unseen" else name
 
     def named(self, arm: str) -> str:
         """An arm's label as inline code, for a sentence."""

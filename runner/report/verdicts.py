@@ -70,7 +70,7 @@ def _line(source: Source, result: Result) -> str:
 def _confounded(source: Source) -> list[str]:
     lines = []
     for arm in source.record.plan.others:
-        names = [source.feature(one.feature) for one in confounders(source.record, arm)]
+        names = [source.confounder(one) for one in confounders(source.record, arm)]
         if names:
             lines.append(source.words("note-confounded", label=source.named(arm.id), features=", ".join(names)))
     return lines
@@ -83,6 +83,7 @@ def _wanted_found(source: Source, arguments: Sequence[ArgumentFound]) -> str:
         words("wanted"),
         words("parsed"),
         words("configured"),
+        words("source"),
         words("verdict"),
         words("reason"),
     ]
@@ -91,7 +92,8 @@ def _wanted_found(source: Source, arguments: Sequence[ArgumentFound]) -> str:
             code(one.name),
             code(repr(one.wanted)),
             words("not-printed") if one.parsed is None else code(repr(one.parsed)),
-            words("not-printed") if one.configured is None else code(repr(one.configured)),
+            code(repr(one.configured)) if one.configured_seen else words("not-printed"),
+            "–" if one.source is None else code(one.source),
             words(f"in-force.{one.verdict}"),
             escape(one.reason),
         ]

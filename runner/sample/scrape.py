@@ -18,16 +18,19 @@ _SCRAPE_TIMEOUT = 10.0
 _LAST_LOOK = 1.0
 """Seconds that a scrape gets at least when the time is up, and at most when the run is stopped."""
 _IDLE_POLL = 0.02
+_GONE = 3.0
+"""Seconds without any connection after which nobody is waited for: an engine that was there has ended."""
 
 
 @dataclass(frozen=True, slots=True)
 class Scrape:
-    """One reading: the raw text, and what it says, or why it says nothing."""
+    """One reading: the raw text, and what it says, or why it says nothing. `refused`: no connection was to be had."""
 
     at_ns: int
     text: str
     exposition: Exposition | None
     error: str | None
+    refused: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +40,7 @@ class RawScrape:
     at_ns: int
     text: str | None
     error: str | None
+    refused: bool = False
 
 
 async def scrape_raw(
@@ -53,7 +57,8 @@ async def scrape_raw(
     except TimeoutError:
         return RawScrape(clock.now(), None, f"no answer within {limit:.3g} s")
     except httpx.HTTPError as error:
-        return RawScrape(clock.now(), None, str(error) or type(error).__name__)
+        words = str(error) or type(error).__name__
+        return RawScrape(clock.now(), None, words, refused=isinstance(error, httpx.ConnectError))
     at_ns = clock.now()
     if response.status_code != 200:
         return RawScrape(at_ns, response.text, f"HTTP {response.status_code}")
@@ -66,7 +71,7 @@ def read_scrape(raw: RawScrape) -> Scrape:
     So do series of several models behind one endpoint: no sum of theirs means anything.
     """
     if raw.error is not None or raw.text is None:
-        return Scrape(raw.at_ns, raw.text or "", None, raw.error)
+        return Scrape(raw.at_ns, raw.text or "", None, raw.error, raw.refused)
     try:
         exposition = parse(raw.text)
         for name in _READ:
@@ -103,9 +108,10 @@ async def wait_idle(
 
     `finished` returns what is still missing, such as "finished 64 of 65 requests". An engine that does not
     expose the two gauges cannot be seen idle, however long one waits: that is a reason, not idleness. Ends
-    early when the engine is no longer `alive`.
+    early when the engine is no longer `alive`, or when nothing takes a connection any more.
     """
     deadline = clock.now() + int(timeout * 1e9)
+    last_there = clock.now()
     while True:
         remaining = (deadline - clock.now()) / 1e9
         latest = await _look(client, endpoint, clock, min(_SCRAPE_TIMEOUT, max(remaining, _LAST_LOOK)), stop)
@@ -115,7 +121,9 @@ async def wait_idle(
         else:
             blind = _not_exposed(latest.exposition)
             busy = _busy(latest.exposition) or finished(latest.exposition)
-        if busy is None or clock.now() > deadline or stop.is_set() or not alive():
+        last_there = last_there if latest.refused else clock.now()
+        gone = not alive() or clock.now() - last_there > _GONE * 1e9
+        if busy is None or clock.now() > deadline or stop.is_set() or gone:
             return Idle(latest, busy or blind)
         await asyncio.sleep(_IDLE_POLL)
 

@@ -151,7 +151,8 @@ class Api:
 
     async def version(self, request: Request) -> Response:
         del request
-        return json_response({"version": self._configuration.version})
+        # The second field is no vLLM's: whoever measures this server must be able to know what it is.
+        return json_response({"version": self._configuration.version, "simulated": True})
 
     async def load(self, request: Request) -> Response:
         del request

@@ -132,7 +132,7 @@ def _scheduler(configuration: Configuration) -> dict[str, Any]:
         "long_prefill_token_threshold": values["long_prefill_token_threshold"],
         "enable_chunked_prefill": configuration.chunked_prefill,
         "policy": values["scheduling_policy"],
-        "async_scheduling": configuration.async_scheduling,
+        "async_scheduling": configuration.async_in_force,  # the platform's turn comes before this is asked
         "stream_interval": values["stream_interval"],
     }
 

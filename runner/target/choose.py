@@ -9,6 +9,7 @@ from runner.spec.nearest import hint
 from runner.spec.site import Site
 from runner.target.base import Target
 from runner.target.embedded import EmbeddedTarget
+from runner.target.endpoint import EndpointTarget
 from runner.target.process import ProcessTarget
 
 ENVIRONMENT = "RUNNER_TARGET"
@@ -17,6 +18,7 @@ DEFAULT = "embedded"
 TARGETS: Mapping[str, Callable[[Site, Spec], Target]] = {
     "embedded": lambda site, _: EmbeddedTarget(site.embedded),
     "process": lambda site, spec: ProcessTarget(spec.experiment.process.beside(spec.folder), site.process),
+    "endpoint": lambda site, _: EndpointTarget(site.endpoint),
 }
 
 

@@ -64,4 +64,6 @@ def test_rows_say_equal_or_how_much_is_listed() -> None:
         assert row.verdict == "equal" or row.verdict.endswith("listed differences"), row
     equal = [row for row in found if row.verdict == "equal"]
     assert all(row.recorded == row.embedded for row in equal)
-    assert {row.subject for row in equal} >= {"replies", "stream", "errors", "models", "server_info"}
+    assert {row.subject for row in equal} >= {"replies", "stream", "errors", "server_info"}
+    # that it is simulated, and nothing else
+    assert {row.verdict for row in found if row.subject == "models"} == {"1 listed differences"}

@@ -71,7 +71,7 @@ def run_with(folder: Path, executable: Path) -> vllm_cpu.Finished:
 def wanted_and_found(run: vllm_cpu.Finished) -> dict[str, list[str]]:
     """The table of the terminal: per argument wanted, parsed, configured, verdict."""
     rows = [re.split(r"\s{2,}", line) for line in run.stdout.splitlines()]
-    return {row[0]: row[1:5] for row in rows if len(row) == 6}
+    return {row[0]: [*row[1:4], row[5]] for row in rows if len(row) == 7}
 
 
 def test_both_flags_dropped(tmp_path: Path) -> None:

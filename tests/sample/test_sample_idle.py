@@ -183,6 +183,34 @@ def test_an_engine_that_dies_during_the_wait_ends_it_early() -> None:
     assert len(server.asked) == 3
 
 
+@pytest.mark.parametrize("alive", [True, False])
+def test_an_engine_whose_end_nobody_is_told_of_is_not_waited_for(monkeypatch: pytest.MonkeyPatch, alive: bool) -> None:
+    """Nothing takes a connection any more: whoever was there has ended."""
+    monkeypatch.setattr(scraping, "_GONE", 0.2)
+    began = time.monotonic()
+
+    async def main() -> Idle:
+        async with Metrics(lambda _: text(1, 0)) as server:
+            pass
+        async with httpx.AsyncClient(trust_env=False) as client:
+            return await wait_idle(
+                client, server.endpoint, server.clock, timeout=120, alive=lambda: alive, stop=asyncio.Event()
+            )
+
+    idle = run(main())
+    assert time.monotonic() - began < 60
+    assert idle.scrape.refused
+    assert idle.reason is not None and "could not be read" in idle.reason
+
+
+def test_an_engine_that_answers_badly_for_long_is_still_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(scraping, "_GONE", 0.1)
+    texts = [*[http("", 503)] * 20, b"", text(0, 0)]
+    server, idle = wait(falling(*texts))
+    assert (idle.reason, len(server.asked)) == (None, len(texts))
+    assert not idle.scrape.refused
+
+
 def test_stop_ends_the_wait_early() -> None:
     began = time.monotonic()
     _, idle = wait(falling(text(1, 0)), timeout=120, stop_after=0.1)

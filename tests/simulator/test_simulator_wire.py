@@ -77,7 +77,7 @@ def test_cached_tokens_are_told_when_asked_for(off: EngineProcess) -> None:
 def test_models_version_health(on: EngineProcess) -> None:
     mine = on.http.get("/v1/models").json()
     assert (mine["data"][0]["id"], mine["data"][0]["root"]) == ("m", "some/model")
-    assert on.http.get("/version").json() == {"version": "0.26.0"}
+    assert on.http.get("/version").json() == {"version": "0.26.0", "simulated": True}
     for response in (on.http.get("/health"), on.http.get("/ping"), on.http.post("/ping")):
         assert (response.status_code, response.content) == (200, b"")
     assert on.http.get("/load").json() == {"server_load": 0}

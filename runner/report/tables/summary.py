@@ -40,7 +40,7 @@ def summary(source: Source) -> list[Table]:
         changed = differing(source.record.plan.arm(source.record.plan.baseline), arm)
         notes.append(words("note-differs", label=source.named(arm.id), names=", ".join(map(code, changed)) or "–"))
         notes += _chance(source, arm)
-        found = [source.feature(one.feature) for one in confounders(source.record, arm)]
+        found = [source.confounder(one) for one in confounders(source.record, arm)]
         if found:
             notes.append(words("note-confounded", label=source.named(arm.id), features=", ".join(found)))
     return [Table("summary", columns, rows, notes=notes)]

@@ -105,7 +105,7 @@ FINDINGS: Final[Mapping[str, tuple[str, str]]] = {
         "Δcount equals what was sent in {rounds} rounds",
     ),
     "one-condition": ("조건이 하나뿐이다", "there is only one condition"),
-    "arguments-unseen": ("파싱된 인자를 로그에서 볼 수 없다", "the log does not show the parsed arguments"),
+    "arguments-unseen": ("파싱된 인자를 보여 주는 로그가 없다", "no log shows the parsed arguments"),
     "difference-undeclared": (
         "선언되지 않은 차이 {feature}: {baseline} → {found}",
         "undeclared difference in {feature}: {baseline} → {found}",

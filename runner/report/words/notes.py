@@ -184,6 +184,11 @@ NOTES: Final[Mapping[str, tuple[str, str]]] = {
         "the share of {shared} in the speed-up of {label}: against the control {control}, which shares them, it is "
         "{ratios}; not judged",
     ),
+    "gap-log": (
+        "{label}의 엔진 로그: 이 target에서는 볼 수 없다. 파싱된 인자와 무효 옵션은 알 수 없다",
+        "the log of {label}: this target does not see it, and so neither the parsed arguments nor options without "
+        "effect",
+    ),
     "gap-gpu": ("GPU 사용률과 memory: 표본이 없다", "GPU utilization and memory: not sampled"),
     "gap-gpu-why": ("GPU 사용률과 memory: {why}", "GPU utilization and memory: {why}"),
     "gap-gpu-of": ("{labels}의 GPU 사용률과 memory: {why}", "GPU utilization and memory of {labels}: {why}"),
