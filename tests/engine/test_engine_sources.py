@@ -94,8 +94,10 @@ def test_what_stands_in_several_sections_or_in_none_is_not_told() -> None:
 def test_a_section_is_compared_by_the_keys_that_were_given() -> None:
     asked = {"compilation-config": {"mode": 0, "backend": "inductor"}}
     assert of(judge(wanted(asked), None, None, info(OFF)), "compilation_config").verdict is InForce.IN_FORCE
-    other = {"compilation-config": {"mode": 3}}  # may have been resolved to 0
-    assert of(judge(wanted(other), None, None, info(OFF)), "compilation_config").verdict is InForce.UNKNOWN
+    for other in ({"mode": 3}, {"mode": 0, "backend": "eager"}, {"mode": 0, "nobody-knows": 1}):
+        # may have been resolved to what is shown
+        [found] = judge(wanted({"compilation-config": other}), None, None, info(OFF))
+        assert found.verdict is InForce.UNKNOWN
 
 
 def test_the_models_answer_tells_length_names_and_what_was_started() -> None:
@@ -234,6 +236,28 @@ def test_the_counters_alone_tell_whether_it_speculates_and_how_many_tokens(
     assert found.verdict == verdict
     assert reason in found.reason
     assert found.source == "the draft counters"
+
+
+@pytest.mark.parametrize(
+    ("positions", "tokens"), [(("0",), 1), (("0", "1", "2"), 3), (("1", "2"), None), (("0", "x"), None), ((), None)]
+)
+def test_the_tokens_are_the_positions_from_0_on_and_nothing_else(
+    positions: tuple[str, ...], tokens: int | None
+) -> None:
+    name = "vllm:spec_decode_num_accepted_tokens_per_pos_total"
+    lines = [f'{name}{{position="{one}"}} 0' for one in positions]
+    body = ["vllm:num_requests_running 0", "vllm:spec_decode_num_drafts_total 0", *lines]
+    [one] = told(Sources(None, parse("\n".join(body) + "\n")))
+    assert one.speculative == Speculative(None, None, tokens)
+    [found] = judge({"spec_tokens": 3}, None, parse("\n".join(body) + "\n"))
+    assert found.verdict == {3: "in-force", None: "unknown"}.get(tokens, "differs")
+
+
+@pytest.mark.parametrize("sources", [(log(ON), None), (None, info(ON)), (log(ON), info(ON))])
+def test_counters_that_are_missing_beside_a_configuration_that_is_seen_are_another_finding(sources: Any) -> None:
+    """The check of the counters tells that nothing could be counted; the argument is in force by what it shows."""
+    found = judge(wanted(NGRAM), sources[0], scrape(OFF), sources[1])
+    assert set(verdicts(found).values()) == {"in-force"}
 
 
 def test_a_scrape_of_nothing_says_nothing_of_speculation() -> None:
