@@ -76,3 +76,30 @@ def test_the_exit_codes_in_the_readme_are_the_ones_of_the_code() -> None:
 
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
     assert {int(code) for code in re.findall(r"^\| *(\d+) \|", readme, re.M)} == {int(code) for code in ExitCode}
+
+
+def test_nothing_but_its_target_knows_the_embedded_engine() -> None:
+    """No branch on which engine it was: its name is in the registry of targets, the flag is written by targets, or stated
+    by the server itself, and read by record and report."""
+    named, asked = [], []
+    for path in sorted((ROOT / "runner").rglob("*.py")):
+        place = path.relative_to(ROOT / "runner")
+        if place.parts[0] == "simulator" or place == Path("target", "embedded.py"):
+            continue
+        named += [
+            f"{place}:{line}: {text}"
+            for line, text in literals(path)
+            if text.lower() in ("embedded", "simulator") or "SIMULATOR_" in text or "runner.simulator" in text
+        ]
+        asked += [
+            f"{place}:{node.lineno}"
+            for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+            if isinstance(node, ast.Attribute) and node.attr == "simulated" and isinstance(node.ctx, ast.Load)
+        ]
+    assert [one.partition(":")[0] for one in named] == ["target/choose.py"] * 2
+    rooms = {one.partition(":")[0] for one in asked}
+    assert {room for room in rooms if not room.startswith(("record/", "report/"))} <= WRITERS, asked
+
+
+WRITERS = {"cli/run_spec.py", "execution/readiness.py"}
+"""Where the target's flag, and what a server says of itself, go into an event."""
