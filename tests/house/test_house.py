@@ -79,8 +79,8 @@ def test_the_exit_codes_in_the_readme_are_the_ones_of_the_code() -> None:
 
 
 def test_nothing_but_its_target_knows_the_embedded_engine() -> None:
-    """No branch on which engine it was: its name is in the registry of targets, the flag is written by targets, or stated
-    by the server itself, and read by record and report."""
+    """No branch on which engine it was: its name is in the registry of targets; the flag is written by targets, or
+    stated by the server itself, and read by record and report."""
     named, asked = [], []
     for path in sorted((ROOT / "runner").rglob("*.py")):
         place = path.relative_to(ROOT / "runner")
