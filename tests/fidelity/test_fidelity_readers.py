@@ -187,7 +187,7 @@ def test_no_other_option_is_in_force(source: Source) -> None:
     log = read_log(log_lines(source))
     for name, value in source.args.items():
         changed = (not value) if isinstance(value, bool) else value + 1 if type(value) in (int, float) else f"{value}x"
-        [found] = judge({name: changed}, log, None)
+        found, *_ = judge({name: changed}, log, None)
         assert found.verdict not in (InForce.IN_FORCE, InForce.PARSED), found
         default = name == "port" and value in (0, 8000)
         assert default or found.verdict is InForce.DIFFERS, found
