@@ -12,7 +12,6 @@ lie, and which are taken with a remark. The simulator's own knobs are environmen
 ``SIMULATOR_VERSION``        the release to be: 0.26.0 (default), 0.32.0, 0.33.0; :mod:`runner.simulator.release`
 ``SIMULATOR_PROFILE``        the host and its step times: article (default), h200, cpu; :mod:`runner.simulator.profile`
 ``SIMULATOR_FAULTS``         JSON list of faults, see :mod:`runner.simulator.faults` (default none)
-``SIMULATOR_EXIT_WITH_STDIN``  ``1``: the process ends when its standard input does
 ===========================  =================================================================================
 
 vLLM's own variables that are honoured: ``VLLM_USE_V2_MODEL_RUNNER``, ``VLLM_SERVER_DEV_MODE``,

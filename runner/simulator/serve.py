@@ -5,11 +5,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import os
 import signal
 import socket
 import sys
-import threading
 import time
 from collections.abc import Generator, Mapping, Sequence
 
@@ -48,8 +46,6 @@ GRACE_SECONDS = 0.5  # from SIGTERM to leaving open connections behind
 
 def main(argv: Sequence[str], environment: Mapping[str, str]) -> int:
     """Run until a signal; the exit code. An argparse error raises SystemExit(2)."""
-    if environment.get("SIMULATOR_EXIT_WITH_STDIN") == "1":
-        threading.Thread(target=_exit_with_stdin, daemon=True).start()
     try:
         active = faults.parse(environment.get("SIMULATOR_FAULTS", ""))
         scale, seconds = _pace(environment)
@@ -205,10 +201,3 @@ class _Server(uvicorn.Server):
 
 def _methods(methods: set[str] | None) -> str:
     return ", ".join(sorted((methods or set()) - {"HEAD"}))
-
-
-def _exit_with_stdin() -> None:
-    # os.read: a buffered reader's lock would be in the way when the interpreter ends.
-    while os.read(0, 4096):
-        pass
-    os._exit(0)

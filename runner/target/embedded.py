@@ -98,7 +98,6 @@ class EmbeddedTarget:
             "SIMULATOR_PROFILE": self._site.profile,
             "SIMULATOR_TIME_SCALE": str(self._site.time_scale),
             "SIMULATOR_FAULTS": json.dumps(self._site.faults),
-            "SIMULATOR_EXIT_WITH_STDIN": "1",
             **arm.env,
         }
         try:

@@ -108,7 +108,7 @@ class ProcessTarget:
         env = {**self._env, **arm.env}
         whole = {**os.environ, **env}
         try:
-            child = Child(command, whole, log, cwd=self._directory)
+            child = Child(command, whole, log, cwd=None if self._directory is None else Path(self._directory))
         except (OSError, ValueError) as error:
             raise TargetError(f"{program} could not be started: {error}") from None
         told = {name: shown(name, value) for name, value in env.items()}

@@ -138,16 +138,20 @@ def streamed(spec: dict[str, Any]) -> None:
         phase["stream"] = True
 
 
-def children_of(pid: int) -> list[int]:
-    """The processes that one started, from /proc."""
-    found = []
+def processes_below(pid: int) -> list[int]:
+    """The processes that one started, at any depth, from /proc: an engine is below its guard."""
+    parents = {}
     for status in Path("/proc").glob("[0-9]*/stat"):
         try:
-            fields = status.read_text().rpartition(")")[2].split()
+            parents[int(status.parent.name)] = int(status.read_text().rpartition(")")[2].split()[1])
         except OSError:
             continue
-        if int(fields[1]) == pid:
-            found.append(int(status.parent.name))
+    found, reached = [], [pid]
+    while reached:
+        parent = reached.pop()
+        below = [child for child, above in parents.items() if above == parent]
+        found += below
+        reached += below
     return found
 
 

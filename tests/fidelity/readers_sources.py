@@ -329,14 +329,13 @@ def embedded(profile: str, version: str, on: bool) -> Source:
         "SIMULATOR_PROFILE": profile,
         "SIMULATOR_VERSION": version,
         "SIMULATOR_TIME_SCALE": "0.001",
-        "SIMULATOR_EXIT_WITH_STDIN": "1",
         "VLLM_SERVER_DEV_MODE": "1",
         "PYTHONPATH": str(Path(runner.__file__).parents[1]),
     }
     process = subprocess.Popen(
         command.split(),
         env={**os.environ, **environment},
-        stdin=subprocess.PIPE,
+        stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
     )
@@ -356,10 +355,7 @@ def embedded(profile: str, version: str, on: bool) -> Source:
         with contextlib.suppress(OSError):
             process.kill()
         process.wait()
-        for pipe in (process.stdin, process.stdout):
-            if pipe is not None:
-                with contextlib.suppress(OSError, ValueError):
-                    pipe.close()
+        process.stdout.close()
     source.log = b"".join(lines).decode()
     return source
 

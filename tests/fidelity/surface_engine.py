@@ -50,14 +50,13 @@ class Engine:
     def start(self) -> None:
         self._process = subprocess.Popen(
             [sys.executable, "-m", "runner.simulator", *self.arguments],
-            stdin=subprocess.PIPE,
+            stdin=subprocess.DEVNULL,
             stdout=self._output,
             stderr=subprocess.STDOUT,
             env={
                 **{name: value for name, value in os.environ.items() if not name.startswith("VLLM_")},
                 "PYTHONPATH": str(Path(runner.__file__).parents[1]),
                 "SIMULATOR_TIME_SCALE": "0.1",
-                "SIMULATOR_EXIT_WITH_STDIN": "1",
                 "VLLM_LOG_STATS_INTERVAL": "0.2",
                 **self.environment,
             },
@@ -92,7 +91,6 @@ class Engine:
         if self._process.poll() is None:
             self._process.kill()
         self._process.wait()
-        self._process.stdin.close()
         self._output.close()
 
     # -- requests ------------------------------------------------------------------------------------------

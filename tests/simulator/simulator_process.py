@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import re
@@ -47,11 +46,10 @@ class EngineProcess:
                 **os.environ,
                 "SIMULATOR_TIME_SCALE": scale,
                 "SIMULATOR_FAULTS": json.dumps(faults or []),
-                "SIMULATOR_EXIT_WITH_STDIN": "1",
                 "PYTHONPATH": str(Path(runner.__file__).parents[1]),
                 **environment,
             },
-            stdin=subprocess.PIPE,
+            stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
@@ -138,7 +136,5 @@ class EngineProcess:
             self.process.kill()
         self.process.wait()
         self._reader.join(2)
-        for stream in (self.process.stdin, self.process.stdout):
-            if stream:
-                with contextlib.suppress(BrokenPipeError):
-                    stream.close()
+        if self.process.stdout:
+            self.process.stdout.close()

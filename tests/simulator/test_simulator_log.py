@@ -135,13 +135,6 @@ def test_sigterm_ends_quietly_even_with_a_request_in_flight(start: Callable[...,
     assert "INFO:     Application shutdown complete." in tail
 
 
-def test_end_of_stdin_ends_the_process(start: Callable[..., EngineProcess]) -> None:
-    engine = start().ready()
-    assert engine.process.stdin is not None
-    engine.process.stdin.close()
-    engine.process.wait(5)
-
-
 def test_port_in_use_is_an_error(start: Callable[..., EngineProcess]) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
