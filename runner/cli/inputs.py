@@ -19,13 +19,15 @@ SITE_FILE = Path("site.yaml")
 
 @dataclass(frozen=True)
 class Inputs:
-    """A valid spec on a known target. `origin` is who named the target."""
+    """A valid spec on a known target. `origin` is who named the target; `refused` says why it cannot carry the plan
+    out here, and is empty where it can."""
 
     spec: Spec
     site: Site
     plan: Plan
     target: Target
     origin: str
+    refused: list[str]
 
 
 def _name(text: str) -> str:
@@ -73,10 +75,9 @@ def read_inputs(options: Namespace) -> Inputs | None:
         plan = build_plan(spec, name)
     except SpecError as error:
         problems.append(str(error))
-    if not problems:
-        target = TARGETS[name](site, spec)
-        problems += [f"run: target {name}: {one}" for one in target.problems(plan)]
     if problems:
         print("\n".join(problems), file=sys.stderr)
         return None
-    return Inputs(spec, site, plan, target, origin)
+    target = TARGETS[name](site, spec)
+    refused = [f"run: target {name}: {one}" for one in target.problems(plan)]
+    return Inputs(spec, site, plan, target, origin, refused)

@@ -1,14 +1,16 @@
 """`run plan SPEC`: what would be started, sent and checked. Nothing is started."""
 
+import json
 from argparse import ArgumentParser
 
 from runner.cli.inputs import add_inputs, read_inputs
+from runner.cli.pipe import tell
 from runner.exit_code import ExitCode
 from runner.plan.show import show_plan
 
 
 def main(argv: list[str]) -> int:
-    """0, or 2 for an invalid spec."""
+    """0, or 2 for an invalid spec, and for a plan that the target cannot carry out here: that is shown all the same."""
     parser = ArgumentParser(prog="run plan", description="Show what a spec would do, without doing it.")
     add_inputs(parser)
     parser.add_argument("--json", action="store_true", help="the whole plan as JSON")
@@ -21,4 +23,9 @@ def main(argv: list[str]) -> int:
     else:
         print(show_plan(inputs.plan))
         print(f"target named by: {inputs.origin}")
+        for name, value in inputs.target.settings().items():
+            print(f"  {name}: {value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)}")
+    if inputs.refused:
+        tell(*inputs.refused)
+        return ExitCode.INVALID
     return 0

@@ -29,7 +29,7 @@ class Progress:
         """Hear an event of the run."""
         match event:
             case events.LaunchStarted():
-                self._line(f"{self._label(event)}: starting the engine")
+                self._line(f"{self._label(event)}: waiting for the engine")
             case events.EngineReady():
                 self._line(f"{self._label(event)}: ready after {event.seconds:.1f} s")
             case events.CountersProved():

@@ -32,6 +32,9 @@ def main(argv: list[str]) -> int:
     inputs = read_inputs(parser.parse_args(argv))
     if inputs is None:
         return ExitCode.INVALID
+    if inputs.refused:
+        tell(*inputs.refused)
+        return ExitCode.INVALID
     _say_target(inputs)
     target = inputs.target
     try:

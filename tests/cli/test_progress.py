@@ -29,7 +29,7 @@ def test_plain_lines_where_there_is_no_terminal(tmp_path: Path) -> None:
     text = heard(tmp_path, io.StringIO())
     assert "\r" not in text and "\x1b" not in text
     lines = text.splitlines()
-    assert "off: starting the engine" in lines and "on: ready after 1.0 s" in lines
+    assert "off: waiting for the engine" in lines and "on: ready after 1.0 s" in lines
     assert lines.count("on load C=32 round 2: 64 requests, done") == 1
     assert len([line for line in lines if "requests, done" in line]) == 14
 

@@ -56,9 +56,8 @@ class Server:
                 [sys.executable, "-m", "runner.simulator", "serve", model,
                  "--host", "127.0.0.1", "--port", "0", *FLAGS, *flags],
                 cwd=ROOT,
-                env={**os.environ, "PYTHONPATH": str(ROOT), "SIMULATOR_TIME_SCALE": str(scale),
-                     "SIMULATOR_EXIT_WITH_STDIN": "1", **env},
-                stdin=subprocess.PIPE,
+                env={**os.environ, "PYTHONPATH": str(ROOT), "SIMULATOR_TIME_SCALE": str(scale), **env},
+                stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=subprocess.STDOUT,
             )  # fmt: skip
@@ -84,9 +83,6 @@ class Server:
     def close(self) -> None:
         if self.alive:
             self.kill()
-        if self.process.stdin is not None:
-            with contextlib.suppress(BrokenPipeError):
-                self.process.stdin.close()
 
 
 @contextlib.contextmanager

@@ -172,6 +172,18 @@ def test_what_cannot_be_started_is_said_before_anything_is(tmp_path: Path, block
     assert not (tmp_path / "runs").exists()
 
 
+def test_a_plan_for_another_machine_is_shown_with_what_is_missing_here(tmp_path: Path) -> None:
+    write(tmp_path, executable("no-such-vllm"))
+    told = subprocess.run(
+        [sys.executable, "-m", "runner", "plan", "spec.yaml", "--target", "process"],
+        cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(ROOT)}, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert told.returncode == 2
+    assert "base: vllm serve org/model --served-model-name m" in told.stdout
+    assert "  executable: no-such-vllm\n" in told.stdout
+    assert "the executable no-such-vllm is not on PATH" in told.stderr
+
+
 @pytest.mark.parametrize(
     ("block", "words"),
     [

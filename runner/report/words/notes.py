@@ -6,8 +6,8 @@ from typing import Final
 NOTES: Final[Mapping[str, tuple[str, str]]] = {
     # Notes under tables
     "note-simulated": (
-        "모의 엔진이 만든 값이다. GPU에서 잰 것이 아니며, 시간은 모의 엔진의 시간 배율(출처)을 따른다.",
-        "Produced by the embedded engine, not measured on a GPU; times are at its own time scale (see Provenance).",
+        "모의 엔진이 만든 값이다. GPU에서 잰 것이 아니며, 시간은 모의 엔진의 시간 배율을 따른다.",
+        "Produced by the embedded engine, not measured on a GPU; times are at its own time scale.",
     ),
     "note-summary": (
         "배속은 처리량의 비이고, 동시성 1에서는 평균 지연의 비다. "
