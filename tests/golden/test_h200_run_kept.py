@@ -3,6 +3,7 @@ say what the journal says of them, and what `examples/README.md` claims of it is
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 from collections import Counter
@@ -29,6 +30,12 @@ def test_report_and_result_are_made_again_byte_for_byte() -> None:
     made = make_report(RUN)
     assert made.report.encode() == (RUN / "report.md").read_bytes()
     assert made.result.encode() == (RUN / "result.json").read_bytes()
+
+
+def test_the_spec_that_is_offered_is_the_one_that_was_run(record: Record) -> None:
+    text = (RUN / "spec.yaml").read_bytes()
+    assert text == (RUN.parents[1] / "specs" / "ngram-h200.yaml").read_bytes()
+    assert record.plan.spec_sha256 == hashlib.sha256(text).hexdigest()
 
 
 def test_the_logs_say_what_the_journal_says_of_them(record: Record) -> None:
