@@ -10,7 +10,8 @@ _SHAPING: Final = re.compile(
     r"(?:VLLM|CUDA|NCCL|GLOO|TORCH|TORCHINDUCTOR|PYTORCH|TRITON|HF|TRANSFORMERS|TOKENIZERS|OMP|MKL|KMP|GOMP|OPENBLAS"
     r"|NUMBA|FLASHINFER|RAY|PROMETHEUS|LD|MALLOC)_\w+|NVIDIA_VISIBLE_DEVICES|PYTHON\w+"
 )
-_SECRET: Final = re.compile(r"TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIAL|(?:^|_)KEY(?:_|$)|_AUTH")
+_SECRET: Final = re.compile(r"(?:^|_)(?:TOKEN|SECRET|PASSWORD|PASSWD|PASSPHRASE|CREDENTIALS?|API_?KEY|KEY|AUTH)(?:_|$)")
+_USER: Final = re.compile(r"(?<=://)[^/@\s]+(?=@)")
 HIDDEN: Final = "(hidden)"
 
 
@@ -21,5 +22,10 @@ def shaping(environ: Mapping[str, str]) -> dict[str, str]:
 
 
 def shown(name: str, value: str) -> str:
-    """The value, unless its name sounds like a secret."""
-    return HIDDEN if _SECRET.search(name.upper()) else value
+    """The value, unless its name sounds like a secret; without the user and password of a URL."""
+    return HIDDEN if is_secret(name) else _USER.sub(HIDDEN, value)
+
+
+def is_secret(name: str) -> bool:
+    """Whether the name of a variable or an option, in any spelling, sounds like a secret: HF_TOKEN, --api-key."""
+    return _SECRET.search(name.replace("-", "_").upper()) is not None

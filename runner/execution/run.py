@@ -37,6 +37,7 @@ async def _launch(context: Context, target: Target, launch: Launch, gpus: GpuWat
     except TargetError as error:
         _failed(context, launch, "start", error)
         return False
+    go_on = False
     try:
         context.emit(
             EngineLaunched(
@@ -48,15 +49,19 @@ async def _launch(context: Context, target: Target, launch: Launch, gpus: GpuWat
                 log=None if engine.log() is None else log.relative_to(context.directory).as_posix(),
             )
         )
-        return await _measure(context, launch, arm, engine, gpus)
+        go_on = await _measure(context, launch, arm, engine, gpus)
     except TargetError as error:
         _failed(context, launch, "start", error)
-        return False
     except Stopped:
-        return False
+        pass
     finally:
         how = await engine.stop()
         context.emit(EngineStopped(arm=launch.arm, replicate=launch.replicate, how=how, exit_code=engine.exit_code()))
+    if go_on and engine.remains is not None:
+        # The next engine would be measured beside it.
+        _failed(context, launch, "run", TargetError(f"it could not be ended: {engine.remains}", last_words(engine)))
+        return False
+    return go_on
 
 
 async def _measure(context: Context, launch: Launch, arm: Arm, engine: RunningEngine, gpus: GpuWatch) -> bool:

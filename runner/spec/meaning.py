@@ -12,6 +12,7 @@ from pathlib import Path as FilePath
 from typing import Any, TypeGuard
 
 from runner.engine import arguments
+from runner.engine.environment import is_secret
 from runner.engine.features import FEATURES
 from runner.spec.document import Document
 from runner.spec.nearest import hint
@@ -119,6 +120,14 @@ def _spelled_once(path: Path, args: Mapping[str, Any]) -> Found:
         seen.setdefault(identity, name)
         if identity in TARGET_OPTIONS:
             yield (*path, name), f'the target sets "{name}"; leave it out', True
+        if is_secret(identity) and isinstance(args[name], str):
+            yield (*path, name), _SECRET, True
+
+
+_SECRET = (
+    "this sounds like a secret, and what a spec says stands in every plan, journal and report; put it into the "
+    "environment of the shell, or into process: {env: ...} of the site file"
+)
 
 
 def _renderable(path: Path, name: str, value: Any) -> Found:
@@ -308,8 +317,11 @@ def _invariants(root: Mapping[str, Any], sound: Sound) -> Found:
 
 
 def _process(root: Mapping[str, Any]) -> Found:
-    for path, variables in _places(root, "env"):
+    own: Path = ("process", "env")
+    for path, variables in [*_places(root, "env"), (own, _map(_map(root.get("process")).get("env")))]:
         for name, value in variables.items():
+            if is_secret(name):
+                yield (*path, name), _SECRET, True
             if not name or "=" in name or "\0" in name:
                 yield (*path, name), f"{shown(name)} cannot be the name of an environment variable", True
             if isinstance(value, str) and "\0" in value:

@@ -4,16 +4,30 @@ import os
 from pathlib import Path
 from typing import Annotated, Self
 
-from pydantic import Field
+from pydantic import AfterValidator, Field
+from pydantic_core import PydanticCustomError
 
 from runner.spec.invariants import Name
 from runner.spec.strict import Strict
 
 
+def _at_home(text: str) -> str:
+    try:
+        Path(text).expanduser()
+    except RuntimeError:
+        word = text.partition("/")[0]
+        raise PydanticCustomError("home", "{word} is nobody's home directory here", {"word": word}) from None
+    return text
+
+
+Place = Annotated[Name, AfterValidator(_at_home)]
+"""A program or a folder; `~` is the home directory."""
+
+
 class ProcessSettings(Strict):
     """The process target's own settings. What the site file says wins over what the spec says."""
 
-    executable: Name | Annotated[list[Name], Field(min_length=1)] | None = Field(
+    executable: Place | Annotated[list[Place], Field(min_length=1)] | None = Field(
         default=None,
         description="The engine's program (default: vllm, looked up on PATH), or a list: [numactl, -N0, vllm]. A path "
         "with a / starts from this file's folder. It is called as PROGRAM serve MODEL ARGUMENTS --host H --port P.",
@@ -21,7 +35,7 @@ class ProcessSettings(Strict):
     env: dict[str, str] = Field(
         default_factory=dict, description="Environment variables that every condition's engine gets on this machine."
     )
-    working_directory: Name | None = Field(
+    working_directory: Place | None = Field(
         default=None,
         description="Where it is started, and relative paths such as the model's begin; from this file's "
         "folder. Default: where the runner is.",

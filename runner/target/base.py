@@ -67,6 +67,10 @@ class RunningEngine(Protocol):
     async def stop(self) -> str:
         """End it and everything it started; returns how. Safe to call twice."""
 
+    @property
+    def remains(self) -> str | None:
+        """After `stop`: what of it may live on, and would disturb what comes next; None where nothing does."""
+
 
 class Target(Protocol):
     """A place where engines run."""

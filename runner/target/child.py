@@ -94,6 +94,14 @@ class Child:
         self._reports.close()
         return self._how()
 
+    @property
+    def remains(self) -> str | None:
+        """After `stop`: what of it may live on."""
+        if self._guard_lost:
+            return "something else ended its guard process, and what it had started may live on"
+        alive = self._said.get("alive")
+        return f"could not be killed: {_processes(alive)}" if alive else None
+
     def _hear(self) -> bool:
         """Take in what the guard has reported by now; whether it has ended."""
         with contextlib.suppress(BlockingIOError):
@@ -128,16 +136,14 @@ class Child:
                 how = "stopped by SIGTERM"
             case "SIGKILL":
                 how = f"killed: {late}"
+            case "others":
+                how = "was killed by something else while it was to stop"
             case _:
                 how = "killed" if self._guard_lost else f"not ended: {late}"
-        if self._guard_lost:
-            return f"{how}; something else ended its guard process, and what it had started may live on"
-        if said["killed"]:
+        if not self._guard_lost and said["killed"]:
             together = "killed with it" if said.get("by") == "SIGKILL" else "left behind by it, and killed"
             how += f"; {together}: {_processes(said['killed'])}"
-        if said["alive"]:
-            how += f"; could not be killed: {_processes(said['alive'])}"
-        return how
+        return f"{how}; {self.remains}" if self.remains else how
 
 
 def _text(word: str) -> str:

@@ -54,6 +54,11 @@ class EmbeddedEngine:
         """End it."""
         return await self._child.stop()
 
+    @property
+    def remains(self) -> str | None:
+        """What could not be ended."""
+        return self._child.remains
+
 
 class EmbeddedTarget:
     """Starts embedded engines on free ports of the loopback interface."""

@@ -50,6 +50,10 @@ class EndpointEngine:
         """Leave it alone."""
         return "left running: it was there before"
 
+    @property
+    def remains(self) -> None:
+        """It was meant to live on."""
+
 
 class EndpointTarget:
     """Measures servers that run already, each known by its URL alone."""

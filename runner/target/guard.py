@@ -7,7 +7,8 @@ of JSON (`command`, `env`, `cwd`, `grace` in seconds), and is then held open by 
 the runner ends, is what tells the guard to end the command. Standard output takes the reports, one line of JSON each:
 
     {"pid": 12}                               the command runs; or {"failed": "why it could not be started"}
-    {"exit_code": -15, "by": "SIGTERM"}       it ended; negative for a signal; `by`: itself, SIGTERM, SIGKILL
+    {"exit_code": -15, "by": "SIGTERM"}       it ended; negative for a signal; `by`: itself, SIGTERM, SIGKILL,
+                                              or others, whose SIGKILL it was
     {"killed": [[13, "name"]], "alive": []}   all is over: who else was killed by SIGKILL, and who could not be
 
 Standard error is the command's log: the command writes both its streams there. The command has a session of its own.
@@ -120,7 +121,11 @@ class Command:
                 self.ended = True
                 code = os.waitstatus_to_exitcode(status)
                 self._process.returncode = code  # the guard waits for it, Popen must not
-                by = "SIGTERM" if self._sent == "SIGKILL" and code != -signal.SIGKILL else self._sent
+                by = self._sent
+                if by == "SIGKILL" and code != -signal.SIGKILL:
+                    by = "SIGTERM"
+                elif by == "SIGTERM" and code == -signal.SIGKILL:
+                    by = "others"
                 _report(exit_code=code, by=by)
 
     def terminate(self, grace: float, woken: int) -> None:

@@ -14,13 +14,19 @@ _PROC = Path("/proc")
 
 @dataclass(frozen=True, slots=True)
 class Listener:
-    """A listening socket; `pid` is None where its owner cannot be seen from here."""
+    """A listening socket and the processes that hold it, by id with their names; none where they cannot be seen from
+    here."""
 
-    pid: int | None
-    name: str
+    holders: dict[int, str]
+
+    @property
+    def pids(self) -> frozenset[int]:
+        """The holders' ids."""
+        return frozenset(self.holders)
 
     def __str__(self) -> str:
-        return f"pid {self.pid} ({self.name})" if self.pid is not None else "a process that cannot be seen from here"
+        named = [f"pid {pid} ({name})" for pid, name in sorted(self.holders.items())]
+        return " and ".join(named) or "a process that cannot be seen from here"
 
 
 def free_port(host: str) -> int:
@@ -47,8 +53,8 @@ def listeners(port: int) -> list[Listener]:
     inodes = {inode for table in ("tcp", "tcp6") for inode in _listening(_PROC / "net" / table, port)}
     if not inodes:
         return []
-    owners = _owners(inodes)
-    return [Listener(*owners.get(inode, (None, ""))) for inode in sorted(inodes)]
+    holders = _holders(inodes)
+    return [Listener(holders[inode]) for inode in sorted(inodes)]
 
 
 def _listening(table: Path, port: int) -> list[str]:
@@ -60,9 +66,9 @@ def _listening(table: Path, port: int) -> list[str]:
     return [row[9] for row in rows if len(row) > 9 and row[3] == _LISTEN and int(row[1].rpartition(":")[2], 16) == port]
 
 
-def _owners(inodes: set[str]) -> dict[str, tuple[int, str]]:
+def _holders(inodes: set[str]) -> dict[str, dict[int, str]]:
     wanted = {f"socket:[{inode}]": inode for inode in inodes}
-    found: dict[str, tuple[int, str]] = {}
+    found: dict[str, dict[int, str]] = {inode: {} for inode in inodes}
     for process in _PROC.iterdir():
         if not process.name.isdigit():
             continue
@@ -71,7 +77,7 @@ def _owners(inodes: set[str]) -> dict[str, tuple[int, str]]:
             for descriptor in (process / "fd").iterdir():
                 inode = wanted.get(str(descriptor.readlink()))
                 if inode is not None:
-                    found[inode] = (int(process.name), name)
+                    found[inode][int(process.name)] = name
         except OSError:
             continue  # it ended meanwhile, or is another user's
     return found

@@ -9,11 +9,12 @@ from typing import Any
 import httpx
 
 from runner.engine.environment import shaping, shown
+from runner.engine.served import MODELS_PATH, read_models
 from runner.plan.model import Arm, Plan
 from runner.spec.process import ProcessSettings
 from runner.target.base import LocalGpus, TargetError
 from runner.target.child import Child
-from runner.target.port import free_port, is_free, listeners
+from runner.target.port import Listener, free_port, is_free, listeners
 
 _HOST = "127.0.0.1"
 _PROGRAM = "vllm"
@@ -48,16 +49,27 @@ class ProcessEngine:
         return self._child.log()
 
     def stranger(self) -> str | None:
-        """Another process that listens on its port, on whatever address."""
-        own = self._child.pids()
-        others = [one for one in listeners(self._port) if one.pid is not None and one.pid not in own]
+        """Another process that listens on its port, on whatever address. Looked for twice: a child of the engine can
+        begin or end while one looks."""
+        others = self._others() and self._others()
         if not others:
             return None
         return f"{', '.join(map(str, others))} listens on port {self._port} too: requests may go there"
 
+    def _others(self) -> list[Listener]:
+        """Listening sockets of which none of the engine's processes is a holder."""
+        found = listeners(self._port)
+        own = self._child.pids()
+        return [one for one in found if one.pids and not one.pids & own]
+
     async def stop(self) -> str:
         """End it and everything that it started."""
         return await self._child.stop()
+
+    @property
+    def remains(self) -> str | None:
+        """What could not be ended."""
+        return self._child.remains
 
 
 class ProcessTarget:
@@ -84,10 +96,10 @@ class ProcessTarget:
             "inherited": shaping({name: value for name, value in os.environ.items() if name not in self._env}),
         }
 
-    def problems(self, _: Plan) -> list[str]:
-        """A program that is not there, a working directory that is not one."""
+    def problems(self, plan: Plan) -> list[str]:
+        """A program that is not there, for a condition whose PATH may be its own; a working directory that is none."""
         found = []
-        if self._program() is None:
+        if any(self._program(arm.env) is None for arm in plan.arms):
             program = self._words[0]
             if "/" in program:
                 why = "is no file" if not Path(program).is_file() else "cannot be executed"
@@ -103,7 +115,7 @@ class ProcessTarget:
         port = self._port if self._port is not None else free_port(_HOST)
         if not is_free(_HOST, port):
             raise TargetError(await _taken(port))
-        program = self._program() or self._words[0]
+        program = self._program(arm.env) or self._words[0]
         command = [program, *self._words[1:], "serve", model, *arm.argv, "--host", _HOST, "--port", str(port)]
         env = {**self._env, **arm.env}
         whole = {**os.environ, **env}
@@ -114,15 +126,15 @@ class ProcessTarget:
         told = {name: shown(name, value) for name, value in env.items()}
         return ProcessEngine(child, port, told, whole.get("CUDA_VISIBLE_DEVICES"))
 
-    def _program(self) -> str | None:
-        """The program's absolute path; None where there is none."""
-        return shutil.which(self._words[0], path=self._env.get("PATH"))
+    def _program(self, env: dict[str, str]) -> str | None:
+        """The program's absolute path on a condition's own PATH, if it has one; None where there is none."""
+        return shutil.which(self._words[0], path={**self._env, **env}.get("PATH"))
 
 
 async def _taken(port: int) -> str:
     """Who has the port, as far as it can be seen."""
     owners = ", ".join(map(str, listeners(port))) or "a process that cannot be seen from here"
-    models = await _models(f"http://{_HOST}:{port}/v1/models")
+    models = await _models(f"http://{_HOST}:{port}{MODELS_PATH}")
     serves = f"; it serves {', '.join(models)}" if models else ""
     return (
         f"port {port} is taken by {owners}{serves}. Nothing was started: its answers would have been measured as this "
@@ -133,7 +145,7 @@ async def _taken(port: int) -> str:
 async def _models(url: str) -> list[str]:
     try:
         async with httpx.AsyncClient(trust_env=False, timeout=_ASK_SECONDS) as client:
-            data = (await client.get(url)).json()["data"]
-        return [str(one["id"]) for one in data]
-    except (httpx.HTTPError, ValueError, TypeError, KeyError):
+            found = read_models((await client.get(url)).content)
+    except httpx.HTTPError:
         return []  # whatever it is, it is no engine that would say its name
+    return [one.id for one in found or ()]

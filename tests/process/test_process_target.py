@@ -150,6 +150,51 @@ def test_the_site_file_wins_key_by_key_and_a_conditions_environment_over_both(tm
     assert f"'--port', '{port}']" in engine.failed.words[0]
 
 
+def test_a_condition_chooses_the_program_by_its_own_path(tmp_path: Path) -> None:
+    for name in ("one", "two"):
+        (tmp_path / name).mkdir()
+        program(tmp_path / name, f"print('this is {name}')\n", "some-vllm")
+
+    def edit(spec: dict[str, Any]) -> None:
+        spec["process"] = {"executable": "some-vllm", "env": {"PATH": f"{tmp_path}/one:/usr/bin"}}
+        spec["conditions"] = {"base": {"env": {"PATH": f"{tmp_path}/two:/usr/bin"}}}
+
+    ended = run(tmp_path, edit)
+    [engine] = ended.record.engines
+    assert engine.failed is not None and engine.launched is not None
+    assert engine.failed.words == ["this is two"]
+    assert engine.launched.command[0] == str(tmp_path / "two" / "some-vllm")
+
+
+@pytest.mark.parametrize(
+    ("edit", "place"),
+    [
+        (lambda spec: spec["args"].update({"api-key": "s3cret"}), "args.api-key"),
+        (lambda spec: spec.update(env={"HF_TOKEN": "s3cret"}), "env.HF_TOKEN"),
+        (lambda spec: spec["process"]["env"].update(VLLM_APIKEY="s3cret"), "process.env.VLLM_APIKEY"),
+        (lambda spec: spec.update(conditions={"base": {"env": {"A_KEY": "s3cret"}}}), "conditions.base.env.A_KEY"),
+    ],
+)
+def test_a_spec_holds_no_secret(tmp_path: Path, edit: Edit, place: str) -> None:
+    """It stands in a pull request, and so in every plan, journal and report."""
+    ended = run(tmp_path, edit)
+    assert ended.code == 2
+    assert f"{place}: this sounds like a secret" in ended.stderr and "s3cret" not in ended.stderr
+
+
+def test_a_secret_of_the_site_file_reaches_the_engine_and_nothing_else(tmp_path: Path) -> None:
+    says = program(tmp_path, "import os\nprint(len(os.environ['HF_TOKEN']), os.environ['HTTPS_PROXY'][:14])\n")
+    site = "process: {env: {HF_TOKEN: hf_s3cret, HTTPS_PROXY: 'http://u:s3cret@proxy', TOKENIZERS_PARALLELISM: 'no'}}\n"
+    ended = run(tmp_path, executable(says), site=site)
+    [engine] = ended.record.engines
+    assert engine.failed is not None and engine.launched is not None
+    assert engine.failed.words == ["9 http://u:s3cre"]
+    assert engine.launched.env["HTTPS_PROXY"] == "http://(hidden)@proxy"
+    assert engine.launched.env["TOKENIZERS_PARALLELISM"] == "no"
+    kept = [path for path in record_files(ended) if path.suffix in (".json", ".md", ".yaml")]
+    assert len(kept) == 4 and not any("s3cret" in path.read_text("utf-8") for path in kept)
+
+
 def free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
@@ -190,6 +235,11 @@ def test_a_plan_for_another_machine_is_shown_with_what_is_missing_here(tmp_path:
         ("process: {port: 0}", "site.yaml:2:17: process.port: must be at least 1, not 0"),
         ("process: {exe: vllm}", 'site.yaml:2:11: process.exe: unknown key "exe"'),
         ("process: {executable: []}", "process.executable"),
+        ("process: {executable: ~nosuch/bin/vllm}", "~nosuch is nobody's home directory here"),
+        (
+            "process: {working-directory: ~nosuch}",
+            "site.yaml:2:30: process.working-directory: ~nosuch is nobody's home",
+        ),
         ("process: {env: {A: 1}}", "site.yaml:2:20: process.env.A: must be text, and 1 unquoted is a whole number"),
     ],
 )
