@@ -19,16 +19,23 @@ _NAMED = 20
 
 class Child:
     """A started command in a session of its own. Its guard, `runner.target.guard`, ends it and everything that it
-    started: when we ask, when it ends by itself, and when we end, however we end."""
+    started: when we ask, when it ends by itself, and when we end, however we end. A command that puts itself into the
+    background has ended, and so ends what it put there."""
 
     def __init__(self, command: list[str], env: dict[str, str], log: Path, cwd: Path | None = None) -> None:
-        """Raises OSError, in plain words, when it cannot be started."""
+        """Raises OSError, in plain words, when it cannot be started; UnicodeEncodeError for a word without bytes."""
         self.command = command
         self._log = log
         self._grace = _STOP_SECONDS
         self._said: dict[str, Any] = {}
         self._unread = b""
         self._over = False
+        order = {
+            "command": [_text(word) for word in command],
+            "env": {_text(name): _text(value) for name, value in env.items()},
+            "cwd": None if cwd is None else _text(str(cwd)),
+            "grace": self._grace,
+        }
         with log.open("wb") as output:
             self._guard = subprocess.Popen(
                 [sys.executable, "-I", "-S", "-X", "utf8", guard.__file__],
@@ -41,12 +48,6 @@ class Child:
             )
         assert self._guard.stdin is not None and self._guard.stdout is not None
         self._order, self._reports = self._guard.stdin, self._guard.stdout
-        order = {
-            "command": [_text(word) for word in command],
-            "env": {_text(name): _text(value) for name, value in env.items()},
-            "cwd": None if cwd is None else _text(str(cwd)),
-            "grace": self._grace,
-        }
         unsent = json.dumps(order).encode() + b"\n"
         with contextlib.suppress(BrokenPipeError):
             while unsent:

@@ -19,7 +19,8 @@ On Linux the guard is a subreaper: a descendant that has lost its parents, a dae
 SIGTERM and SIGHUP do not end it. If SIGKILL does, the kernel kills the command with it (PR_SET_PDEATHSIG). That does
 not cover what the command had started, nor a command that is set-uid or has file capabilities (exec takes the setting
 away), nor one that undoes the setting. Where there is neither prctl nor /proc (macOS), the group alone is ended, no
-process is named, and a killed guard takes nobody along.
+process is named, and a killed guard takes nobody along. What a service starts on the command's behalf (a container
+engine, systemd) is nowhere a descendant of it.
 """
 
 import contextlib
@@ -152,7 +153,8 @@ class Command:
                 # To zombies too: so looks a process whose first thread has ended before the others.
                 with contextlib.suppress(PermissionError, ProcessLookupError):
                     os.kill(process.pid, signal.SIGKILL)
-                    killed |= {} if process.ended else {process.pid: process.name}
+                    if not process.ended:
+                        killed[process.pid] = process.name
             if self._group_lives():
                 self._signal_group(signal.SIGKILL)
             time.sleep(_POLL / 5)

@@ -366,6 +366,13 @@ def test_why_it_could_not_be_started(tmp_path: Path, write: Callable[[Path], str
     assert ours() == before
 
 
+def test_a_word_that_has_no_bytes_starts_nothing(tmp_path: Path) -> None:
+    before = ours()
+    with pytest.raises(UnicodeEncodeError):
+        Child(["true", "\ud800"], {}, tmp_path / "log")
+    assert ours() == before
+
+
 def test_a_log_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     with pytest.raises(OSError, match="no-folder/log"):
         Child(["true"], {}, tmp_path / "no-folder" / "log")
