@@ -383,3 +383,23 @@ def test_nothing_is_left_behind_however_the_runner_ends(tmp_path: Path, number: 
     process.communicate(timeout=60)
     assert process.returncode == (130 if number is not signal.SIGKILL else -signal.SIGKILL)
     wait_for(lambda: at_work(tmp_path) == [], seconds=60)
+
+
+def test_after_an_engine_that_may_live_on_no_other_is_measured(tmp_path: Path) -> None:
+    """Its guard is killed: the engine dies with it, what the engine had started may not."""
+
+    def long(spec: dict[str, Any]) -> None:
+        spec["conditions"] = {"base": {}, "other": {"args": {"seed": 1}}}
+        spec["phases"]["load"]["requests"] = 4000
+
+    process = start(tmp_path, long)
+    wait_for(lambda: any("round-started" in path.read_text() for path in tmp_path.glob("runs/*/journal.jsonl")))
+    [guard] = [pid for pid in at_work(tmp_path) if b"guard.py" in Path(f"/proc/{pid}/cmdline").read_bytes()]
+    os.kill(guard, signal.SIGKILL)
+    stdout, stderr = process.communicate(timeout=120)
+    ended = Ended(tmp_path, process.returncode, stdout, stderr)
+    assert ended.code == 5, ended.words
+    [engine] = ended.record.engines
+    assert engine.arm == "base" and engine.failed is not None
+    assert "it could not be ended: something else ended its guard process" in engine.failed.reason
+    assert "the engine ended with exit code -9 during load-c2-r1" in ended.stderr
