@@ -81,8 +81,8 @@ def judge(
     the configuration tells, which the log, ``cache_config_info``, ``/server_info`` or ``/v1/models`` may show. Two of
     them that show two values contradict each other, and so the argument. One that was parsed as wanted and that
     nothing shows beyond that is ``parsed``, which is less than in force. Speculation has a reader of its own: its
-    default is None, so it must have been parsed, its configuration is always printed, and where neither is to be seen
-    the counters that exist tell whether it is on, and how many tokens it drafts.
+    default is None, so it must have been parsed, its configuration is always printed, though not every field of it, and
+    where neither is to be seen the counters that exist tell whether it is on, and how many tokens it drafts.
     """
     sources = Sources(log, exposition, info, models)
     found = [
@@ -95,8 +95,8 @@ def judge(
 def judge_environment(env: Mapping[str, str], info: ServerInfo | None) -> list[ArgumentEvidence]:
     """One verdict for each variable that an engine should have in its environment, for one that was not started here.
 
-    ``/server_info`` lists vLLM's variables that have a value, but for those whose name holds KEY; of others nothing
-    tells.
+    ``/server_info`` lists the variables that vLLM itself knows and that have a value, but for those whose name holds
+    KEY; of others, a plugin's own among them, nothing tells.
     """
     return [_judge_variable(name, text, info) for name, text in env.items()]
 
@@ -118,9 +118,7 @@ def _judge_variable(name: str, text: str, info: ServerInfo | None) -> ArgumentEv
         return verdict(*((InForce.IN_FORCE, f"{SERVER_INFO} shows it") if agrees else (InForce.DIFFERS, shows)), quote)
     if listed is None:
         return verdict(InForce.UNKNOWN, f"there is no {SERVER_INFO}")
-    if text and name.startswith("VLLM_") and "KEY" not in name:
-        return verdict(InForce.MISSING, f"{SERVER_INFO} lists vLLM's variables that are set, and not this one")
-    return verdict(InForce.UNKNOWN, f"{SERVER_INFO} does not list such variables")
+    return verdict(InForce.UNKNOWN, f"{SERVER_INFO} does not list it")
 
 
 def _judge_plain(name: str, value: object, sources: Sources) -> ArgumentEvidence:
@@ -198,7 +196,7 @@ def _judge_speculative(name: str, value: object, sources: Sources) -> ArgumentEv
     )
     stated = _stated(sources)
     verdict, reason, at = _speculative_verdict(asked, parsed_fields, sources.log, stated)
-    seen = at or stated[:1]
+    seen = at if verdict is InForce.PARSED else at or stated[:1]
     return ArgumentEvidence(
         name,
         value,
@@ -254,12 +252,16 @@ def _speculative_verdict(
             return InForce.IGNORED, f"{'parsed as wanted, but ' * logged}{_says_none(one)}", (one,)
         if unlike := [key for key, item in asked.items() if one.agrees(key, item) is False]:
             return InForce.DIFFERS, _shows(one, unlike[0]), (one,)
-    certain = logged and all(same(item, parsed[key]) for key, item in asked.items())
     for one in stated:
-        if certain and log is not None and log.speculative is not None:
-            return InForce.IN_FORCE, "parsed as wanted, and the engine's configuration shows the speculation", (one,)
         if all(one.agrees(key, item) for key, item in asked.items()):
             return InForce.IN_FORCE, _in_force(one), (one,)
+    certain = logged and all(same(item, parsed[key]) for key, item in asked.items())
+    if certain and log is not None and log.speculative is not None:
+        telling = [one for one in stated if any(one.agrees(key, item) for key, item in asked.items())]
+        untold = [key for key, item in asked.items() if not any(one.agrees(key, item) for one in telling)]
+        if untold:
+            return InForce.PARSED, f"parsed as wanted; nothing tells what became of {', '.join(untold)}", telling
+        return InForce.IN_FORCE, f"{' and '.join(one.source for one in telling)} show the speculation", telling
     return InForce.UNKNOWN, _why_unknown_speculation(asked, parsed, log, stated), ()
 
 

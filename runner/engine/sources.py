@@ -9,7 +9,7 @@ from typing import Final
 from . import metrics, server_info
 from .exposition import Exposition
 from .log import LogEvidence
-from .printed import read_value
+from .printed import Repr, read_value
 from .served import MODELS_PATH, ServedModel
 from .server_info import ServerInfo
 
@@ -40,6 +40,8 @@ class Shown:
 
 # argparse destination to the key of the engine's configuration line, where they differ
 _CONFIG_KEYS: Final[Mapping[str, str]] = {"max_model_len": "max_seq_len"}
+# what vLLM may print as it resolved it: offline, a name becomes the path of its snapshot
+_RESOLVED: Final = frozenset({"model", "tokenizer"})
 # argparse destination to the label of the cache_config_info series
 _CACHE_LABELS: Final[Mapping[str, str]] = {
     "block_size": "block_size",
@@ -74,7 +76,12 @@ def _logged(name: str, log: LogEvidence | None) -> Shown | None:
         return Shown(log.max_num_batched_tokens, LOG, log.quotes.get("max_num_batched_tokens"))
     key = _CONFIG_KEYS.get(name, name)
     printed = (log.engine_config or {}).get(key)
-    return None if printed is None else Shown(read_value(printed), LOG_CONFIGURATION, f"{key}={printed}"[:300])
+    if printed is None:
+        return None
+    value = read_value(printed)
+    if name in _RESOLVED and isinstance(value, str):
+        value = Repr(value)
+    return Shown(value, LOG_CONFIGURATION, f"{key}={printed}"[:300])
 
 
 def _labelled(name: str, exposition: Exposition | None) -> Shown | None:

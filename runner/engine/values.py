@@ -132,11 +132,26 @@ def _as_number(value: object) -> Decimal | None:
 
 
 def same_variable(text: str, found: object) -> bool | None:
-    """Whether an environment variable's text is the value that vLLM read from it; None where it cannot be told."""
+    """Whether an environment variable's text is the value that vLLM read from it; None where it cannot be told.
+
+    vLLM changes case, expands paths and resolves words: another text is another value only where both are numbers or
+    both are truth values.
+    """
     if isinstance(found, bool):
-        truth = {"1": True, "true": True, "0": False, "false": False}.get(text.strip().lower())
+        truth = _TRUTH.get(text.strip().lower())
         return None if truth is None else truth is found
     if isinstance(found, int | float):
         number = _as_number(text)
         return None if number is None else number == _as_number(found)
-    return text == found if isinstance(found, str) else None
+    if not isinstance(found, str):
+        return None
+    if text == found:
+        return True
+    for read in (lambda word: _TRUTH.get(word.strip().lower()), _as_number):
+        one, other = read(text), read(found)
+        if one is not None and other is not None and one != other:
+            return False
+    return None
+
+
+_TRUTH: Final[Mapping[str, bool]] = {"1": True, "true": True, "0": False, "false": False}

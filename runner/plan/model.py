@@ -37,6 +37,11 @@ class Arm(_Part):
     side_effects: dict[str, Any]
     sets: dict[str, Any] = Field(default_factory=dict)
 
+    @property
+    def start(self) -> tuple[dict[str, Any], dict[str, str], dict[str, Any]]:
+        """What makes an engine another one; requests may differ on one server."""
+        return self.wanted, self.env, self.template_values
+
     def argument(self, name: str) -> Any:
         """The value of an engine argument, in any spelling; None when it is not given."""
         return self.wanted.get(name.replace("-", "_"))

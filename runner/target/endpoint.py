@@ -1,5 +1,6 @@
 """Servers that run already, one URL a condition. Nothing is started, nothing is changed, nothing is stopped."""
 
+import asyncio
 import ipaddress
 import itertools
 from collections.abc import Iterator, Mapping
@@ -17,6 +18,7 @@ from runner.spec.site import EndpointSite
 from runner.target.base import NoGpus, TargetError
 
 _REACH_SECONDS = 10.0
+"""For the whole answer; httpx's own limits are for each read of it."""
 
 
 class EndpointEngine:
@@ -91,7 +93,7 @@ class EndpointTarget:
     def _shared(self, plan: Plan) -> Iterator[str]:
         served = [(arm, url) for arm in plan.arms if (url := self._url(plan, arm)) is not None]
         for (one, url), (other, same) in itertools.combinations(served, 2):
-            if _place(url) == _place(same) and _started(one) != _started(other):
+            if _place(url) == _place(same) and one.start != other.start:
                 yield (
                     f"{shown(one.label)} and {shown(other.label)} start their engines differently "
                     f"and are both served by {same}; one server can be only one of them"
@@ -106,8 +108,10 @@ class EndpointTarget:
         if url is None:
             raise TargetError(f"there is no URL for the condition {shown(arm.label)}")
         try:
-            async with httpx.AsyncClient(trust_env=False, timeout=_REACH_SECONDS) as client:
+            async with asyncio.timeout(_REACH_SECONDS), httpx.AsyncClient(trust_env=False, timeout=None) as client:
                 await client.get(url + VERSION_PATH)
+        except TimeoutError:
+            raise TargetError(f"no server answers at {url}: no whole answer within {_REACH_SECONDS:g} s") from None
         except (httpx.HTTPError, httpx.InvalidURL) as error:
             raise TargetError(f"no server answers at {url}: {str(error) or type(error).__name__}") from None
         return EndpointEngine(url)
@@ -121,11 +125,6 @@ def _keys(plan: Plan, arm: Arm) -> list[str]:
     """What the site may call a condition: its name in the spec where that makes one arm, and its id."""
     alone = arm.condition and sum(other.condition == arm.condition for other in plan.arms) == 1
     return [arm.condition, arm.id] if alone else [arm.id]
-
-
-def _started(arm: Arm) -> tuple[dict[str, Any], dict[str, str], dict[str, Any]]:
-    """What makes an engine another one; requests may differ on one server."""
-    return arm.wanted, arm.env, arm.template_values
 
 
 def _fresh(plan: Plan) -> Iterator[str]:

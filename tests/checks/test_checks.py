@@ -469,6 +469,31 @@ def test_a_restart_before_the_first_round_is_a_restart(tmp_path: Path) -> None:
     assert judged(make_record(tmp_path, change=restarted), "one-engine-process") == ("fail", {"engine-restarted"})
 
 
+@pytest.mark.parametrize(
+    ("command", "differ", "judgement"), [([], True, "fail"), ([], False, "pass"), (["vllm"], True, "pass")]
+)
+def test_one_server_under_two_names_is_not_two_conditions(
+    tmp_path: Path, command: list[str], differ: bool, judgement: str
+) -> None:
+    def same_engine(spec: dict[str, Any]) -> None:
+        if not differ:
+            spec["conditions"]["on"] = {"request": {"temperature": 1}}
+
+    def there(journal: list[events.Event]) -> Any:
+        there_before = edit_events(events.EngineLaunched, updated(command=command))
+        one_start = edit_events(
+            events.Scraped,
+            lambda e: e.model_copy(update={"series": (e.series or {}) | {metrics.PROCESS_START: 1000.0}}),
+        )
+        return one_start(list(there_before(journal)))
+
+    record = make_record(tmp_path, same_engine, change=there)
+    assert judged(record, "one-engine-process")[0] == judgement
+    [result] = [one for one in run_checks(record) if one.check == "one-engine-process"]
+    shared = [(one.subject, one.figures) for one in result.findings if one.reason == "process-shared"]
+    assert shared == ([("off", {"other": "on"})] if judgement == "fail" else [])
+
+
 def test_tolerated_foreign_traffic_is_not_said_to_agree(tmp_path: Path) -> None:
     record = make_record(tmp_path, with_invariant("request-count", {"max-surplus": 4}), change=CONTAMINATED)
     assert judged(record, "request-count") == ("pass", {"counts-agree", "surplus-tolerated"})

@@ -8,13 +8,17 @@ import json
 import os
 import re
 import signal
+import socket
+import socketserver
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import runner
 from runner.record.record import Record, read_record
@@ -92,6 +96,36 @@ def serving(*servers: Server) -> Iterator[None]:
     finally:
         for server in servers:
             server.close()
+
+
+@contextlib.contextmanager
+def relayed(url: str) -> Iterator[str]:
+    """Another URL of the same server."""
+    there = urlsplit(url)
+
+    class Relay(socketserver.BaseRequestHandler):
+        def handle(self) -> None:
+            with socket.create_connection((there.hostname, there.port)) as server:
+                back = threading.Thread(target=_pass_on, args=(server, self.request))
+                back.start()
+                _pass_on(self.request, server)
+                back.join()
+
+    with socketserver.ThreadingTCPServer(("127.0.0.1", 0), Relay) as relay:
+        serves = threading.Thread(target=relay.serve_forever, kwargs={"poll_interval": 0.02})
+        serves.start()
+        try:
+            yield f"http://127.0.0.1:{relay.server_address[1]}"
+        finally:
+            relay.shutdown()
+            serves.join()
+
+
+def _pass_on(source: socket.socket, sink: socket.socket) -> None:
+    with contextlib.suppress(OSError):
+        while part := source.recv(65536):
+            sink.sendall(part)
+        sink.shutdown(socket.SHUT_WR)
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from typing import Any
 
 import httpx
 import pytest
-from endpoint_engines import DEVELOPMENT, NGRAM, Server, allow, finish, run, serving, start, write
+from endpoint_engines import DEVELOPMENT, NGRAM, Server, allow, finish, relayed, run, serving, start, write
 from loopback import free_port
 
 UNSEEN = ("declared-differences", "request-options")
@@ -136,6 +136,22 @@ def test_an_impossible_plan_is_exit_2_and_nothing_is_asked(tmp_path: Path) -> No
     assert not (tmp_path / "runs").exists()
 
 
+def test_one_server_under_two_names_fails_and_both_conditions_are_named(
+    tmp_path: Path, servers: dict[str, Server]
+) -> None:
+    """What is written alike is refused beforehand; a relay is an address that does not look like the server's."""
+
+    def other(spec: dict[str, Any]) -> None:
+        spec["conditions"] = {"off": {}, "on": {"args": {"max-num-seqs": 8}}}
+
+    url = servers["off"].url
+    with relayed(url) as another:
+        ended = run(tmp_path, {"off": url, "on": another}, other, allow("configuration-in-force", *UNSEEN))
+    assert ended.code == 1, ended.out + ended.err
+    assert ended.judgement("one-engine-process") == "fail"
+    assert "off: on was served by the same process" in ended.report
+
+
 # What contradicts -------------------------------------------------------------------------------------
 
 
@@ -195,20 +211,20 @@ def test_another_number_of_drafts_is_exit_4_by_the_counters_alone(tmp_path: Path
     )
 
 
-def test_a_variable_that_the_server_does_not_have_is_exit_4_and_without_its_list_unknown(
+def test_a_variable_of_another_value_is_exit_4_and_one_that_no_list_has_is_unknown(
     tmp_path: Path, servers: dict[str, Server]
 ) -> None:
     def runner(spec: dict[str, Any]) -> None:
-        spec["conditions"]["off"]["env"] = {"VLLM_USE_V2_MODEL_RUNNER": "0"}
+        spec["conditions"]["off"]["env"] = {"VLLM_LOG_STATS_INTERVAL": "1", "VLLM_USE_V2_MODEL_RUNNER": "0"}
 
     ended = run(tmp_path, {"off": servers["off-dev"].url, "on": servers["on-dev"].url}, runner)
     assert ended.code == 4, ended.out + ended.err
-    assert "env.VLLM_USE_V2_MODEL_RUNNER: wanted '0', missing: /server_info lists" in ended.out
+    assert "env.VLLM_LOG_STATS_INTERVAL: wanted '1', differs: /server_info shows 10" in ended.out
+    assert "env.VLLM_USE_V2_MODEL_RUNNER: wanted" not in ended.out
     ended = run(tmp_path, {"off": servers["off"].url, "on": servers["on"].url}, runner)
     assert ended.code == 6, ended.out + ended.err
-    assert "nothing tells whether these are in force: enforce_eager, max_num_seqs, env.VLLM_USE_V2_MODEL_RUNNER" in (
-        ended.report
-    )
+    unknown = "enforce_eager, max_num_seqs, env.VLLM_LOG_STATS_INTERVAL, env.VLLM_USE_V2_MODEL_RUNNER"
+    assert f"nothing tells whether these are in force: {unknown}" in ended.report
 
 
 def test_another_version_is_exit_4_by_the_servers_word_alone(tmp_path: Path, servers: dict[str, Server]) -> None:

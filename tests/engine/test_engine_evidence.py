@@ -16,9 +16,10 @@ from runner.engine.drafting import certainly_drafts, speculation_counters
 from runner.engine.evidence import ABSENT, InForce, judge
 from runner.engine.exposition import Exposition, parse
 from runner.engine.features import FEATURES, features
-from runner.engine.log import LogEvidence, Speculative, read_log
+from runner.engine.log import ARGUMENTS_LINE, LogEvidence, Speculative, read_log
 from runner.engine.printed import Repr
 from runner.engine.request import disabled_options
+from runner.engine.server_info import ServerInfo
 from runner.engine.values import same
 
 ON, OFF = "h200/q3b-on/startup.log", "h200/q3b-off/startup.log"
@@ -155,6 +156,16 @@ def test_parsed_and_then_not_built_from_is_ignored() -> None:
     assert (found.verdict, found.parsed, found.configured) == (InForce.IGNORED, 4096, 2048)
 
 
+@pytest.mark.parametrize("name", ["model", "tokenizer"])
+def test_a_name_that_the_engine_may_have_resolved_to_a_path_is_unknown(name: str) -> None:
+    """Offline, the configuration line has the path of the snapshot."""
+    parsed = {name: "org/model"}
+    for printed, verdict in (("'/hub/snapshots/1'", InForce.UNKNOWN), ("'org/model'", InForce.IN_FORCE)):
+        log = LogEvidence(non_default_args=parsed, engine_config={name: printed})
+        [found] = judge(parsed, log, None)
+        assert found.verdict is verdict, found
+
+
 def test_a_value_that_the_engine_hides_is_unknown() -> None:
     log = LogEvidence(non_default_args={"api_key": "***"})
     assert only({"api-key": "secret"}, log).verdict == InForce.UNKNOWN
@@ -179,8 +190,20 @@ def test_speculation_by_json_is_read_from_the_json() -> None:
          "'num_speculative_tokens': 5, 'prompt_lookup_max': 4}"),
     )  # fmt: skip
     args = {"method": "ngram", "num_speculative_tokens": 5, "prompt-lookup-max": 4}
-    assert only({"speculative-config": args}, log).verdict == InForce.IN_FORCE
-    assert only({"speculative-config": json.dumps(args)}, log).verdict == InForce.IN_FORCE
+    # the configuration line prints method, model and tokens, and no other field
+    for whole in (args, json.dumps(args)):
+        found = only({"speculative-config": whole}, log)
+        assert found.verdict == InForce.PARSED and found.reason.endswith("what became of prompt_lookup_max")
+        assert found.configured == {"method": "ngram", "num_speculative_tokens": 5}
+    dotted = only({"speculative-config.prompt_lookup_max": 4}, log)
+    assert (dotted.verdict, dotted.parsed, dotted.configured) == (InForce.PARSED, 4, ABSENT)
+    assert (dotted.quote, dotted.source) == (None, ARGUMENTS_LINE)
+    shows = ServerInfo(speculative=Speculative("ngram", None, 5), drafting={"prompt_lookup_max": 4})
+    for name, asked in (("speculative-config", args), ("speculative-config.prompt_lookup_max", 4)):
+        told, *_ = judge(wanted({name: asked}), log, None, shows)
+        assert told.verdict == InForce.IN_FORCE and "/server_info" in str(told.source)
+    refuted = ServerInfo(speculative=Speculative("ngram", None, 5), drafting={"prompt_lookup_max": 3})
+    assert judge(wanted({"speculative-config": args}), log, None, refuted)[0].verdict == InForce.DIFFERS
     assert only({"speculative-config": args | {"prompt-lookup-max": 3}}, log).verdict == InForce.DIFFERS
     assert only({"speculative-config": args | {"prompt-lookup-min": 3}}, log).verdict == InForce.MISSING
     assert only({"spec-tokens": 5}, log).verdict == InForce.IN_FORCE
@@ -226,7 +249,7 @@ def test_the_draft_model_counts_where_the_engine_prints_it() -> None:
     )
     assert only({"spec-model": "/d"}, right).verdict == InForce.IN_FORCE
     assert only({"spec-model": "/d"}, other).verdict == InForce.DIFFERS
-    assert only({"spec-model": "/d"}, target).verdict == InForce.IN_FORCE
+    assert only({"spec-model": "/d"}, target).verdict == InForce.PARSED  # it prints the model that it verifies with
     mtp = LogEvidence(non_default_args={"spec_method": "qwen3_next_mtp"}, speculative=Speculative("mtp", "/t", 1))
     assert only({"spec-method": "qwen3_next_mtp"}, mtp).verdict == InForce.IN_FORCE
 

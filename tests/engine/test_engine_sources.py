@@ -18,6 +18,7 @@ from runner.engine.served import ServedModel, Version, read_models, read_version
 from runner.engine.server_info import ServerInfo, read_server_info
 from runner.engine.sources import Sources
 from runner.engine.speculation import told
+from runner.engine.values import same_variable
 
 OFF, ON, V1 = "h200-b2048/off-a", "h200-b2048/on-a", "h200-b2048/off-v1-async"
 NOASYNC = "h200-b2048/off-v1-noasync"
@@ -186,13 +187,14 @@ def test_nothing_tells_nothing() -> None:
         (V1, {"VLLM_USE_V2_MODEL_RUNNER": "0"}, "in-force"),
         (V1, {"VLLM_USE_V2_MODEL_RUNNER": "1"}, "differs"),
         (V1, {"VLLM_USE_V2_MODEL_RUNNER": "maybe"}, "unknown"),
-        (OFF, {"VLLM_USE_V2_MODEL_RUNNER": "0"}, "missing"),
+        (OFF, {"VLLM_USE_V2_MODEL_RUNNER": "0"}, "unknown"),
+        (OFF, {"VLLM_SOME_PLUGINS_OWN": "1"}, "unknown"),
         (OFF, {"VLLM_API_KEY": "k"}, "unknown"),
         (OFF, {"OMP_NUM_THREADS": "1"}, "unknown"),
         (OFF, {"VLLM_LOG_STATS_INTERVAL": "10"}, "in-force"),
         (OFF, {"VLLM_LOG_STATS_INTERVAL": "1"}, "differs"),
         (OFF, {"VLLM_TARGET_DEVICE": "cuda"}, "in-force"),
-        (OFF, {"VLLM_TARGET_DEVICE": "cpu"}, "differs"),
+        (OFF, {"VLLM_TARGET_DEVICE": "cpu"}, "unknown"),
     ],
 )
 def test_a_variable_is_told_by_the_servers_own_list(folder: str, env: dict[str, str], verdict: str) -> None:
@@ -200,6 +202,28 @@ def test_a_variable_is_told_by_the_servers_own_list(folder: str, env: dict[str, 
     assert found.verdict == verdict
     assert found.name == f"env.{next(iter(env))}"
     assert judge_environment(env, None)[0].verdict is InForce.UNKNOWN
+
+
+@pytest.mark.parametrize(
+    ("text", "found", "verdict"),
+    [
+        ("debug", "DEBUG", None),
+        ("~/.c", "/root/.c", None),
+        ("a", "a", True),
+        ("1.10", "1.1", None),
+        ("true", "1", None),
+        ("4", "5", False),
+        ("0", "true", False),
+        ("5", 5, True),
+        ("4", 5, False),
+        ("false", True, False),
+        ("1", True, True),
+        ("maybe", True, None),
+        ("a,b", ["a", "b"], None),
+    ],
+)
+def test_another_text_is_another_value_only_where_it_clearly_is(text: str, found: object, verdict: bool | None) -> None:
+    assert same_variable(text, found) is verdict
 
 
 # ------------------------------------------------------------------------------------------------------

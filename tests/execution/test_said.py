@@ -102,3 +102,48 @@ def test_nobody_there_is_absent_too(tmp_path: Path) -> None:
     found = asyncio.run(main())
     assert (found.version, found.models, found.info) == (Version(), None, None)
     assert set(found.absent) == {"/version", "/v1/models", "/server_info"}
+
+
+class Trickles(LoopbackServer):
+    """A byte of the head every now and then: no single read takes long. `begun`: somebody asked."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.begun = asyncio.Event()
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.begun.set()
+        try:
+            for byte in b"HTTP/1.1 404 Not Found\r\nconnection: close\r\ncontent-length: 0\r\n\r\n":
+                writer.write(bytes([byte]))
+                await writer.drain()
+                await asyncio.sleep(0.05)
+        except ConnectionError:
+            pass
+        finally:
+            writer.close()
+
+
+def trickled(folder: Path, *, stop: bool) -> dict[str, str]:
+    async def main() -> dict[str, str]:
+        made = context(folder)
+        async with Trickles() as server:
+            asking = asyncio.ensure_future(ask(made, Launch(arm="on", replicate=1), server.endpoint))
+            await server.begun.wait()
+            if stop:
+                made.stop.set()
+            return (await asking).absent
+
+    return asyncio.run(main())
+
+
+def test_the_limit_is_for_the_whole_answer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    paths = ("/version", "/v1/models", "/server_info")
+    monkeypatch.setattr("runner.execution.said._SECONDS", dict.fromkeys(paths, 0.3))
+    assert trickled(tmp_path, stop=False) == dict.fromkeys(paths, "no whole answer within 0.3 s")
+
+
+def test_a_stopped_run_does_not_wait_for_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("runner.execution.said._LAST_SECONDS", 0.1)
+    found = trickled(tmp_path, stop=True)
+    assert found == dict.fromkeys(("/version", "/v1/models", "/server_info"), "the run was stopped before it came")

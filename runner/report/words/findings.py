@@ -62,6 +62,10 @@ FINDINGS: Final[Mapping[str, tuple[str, str]]] = {
         "측정 중에 엔진 프로세스가 바뀌었다",
         "the engine process changed while it was measured",
     ),
+    "process-shared": (
+        "조건 {other}도 같은 서버 프로세스가 처리했다: 두 조건의 엔진 설정이 다르므로 둘 중 하나는 측정되지 않았다",
+        "{other} was served by the same process, although the two start their engines differently",
+    ),
     "counters-fell": ("카운터가 줄었다: 재시작됐거나 초기화됐다", "a counter fell: restarted or reset"),
     "start-time-absent": ("프로세스 시작 시각이 노출되지 않는다", "no process start time is exposed"),
     "one-process": ("metric {scrapes}회 판독에서 같은 프로세스", "one process over {scrapes} scrapes"),
