@@ -121,6 +121,20 @@ def test_stopped_by_sigterm(start: Callable[..., Child]) -> None:
     assert child.exit_code() == -signal.SIGTERM and not lives(child.pid)
 
 
+def test_killed_by_somebody_else_while_it_was_to_stop(start: Callable[..., Child]) -> None:
+    child = start("import signal, time\nsignal.signal(signal.SIGTERM, signal.SIG_IGN)\nprint('ready')\n" + SLEEP)
+    said(child, "ready")
+
+    async def stopping() -> str:
+        ending = asyncio.create_task(child.stop())
+        await asyncio.sleep(0.3)
+        os.kill(child.pid, signal.SIGKILL)
+        return await ending
+
+    assert asyncio.run(stopping()) == "was killed by something else while it was to stop"
+    assert child.remains is None
+
+
 def test_it_may_take_its_time_within_the_grace_period(start: Callable[..., Child]) -> None:
     script = "import signal, sys, time\ndef bye(*_):\n time.sleep(1)\n print('bye')\n sys.exit(4)\n"
     child = start(script + "signal.signal(signal.SIGTERM, bye)\nprint('ready')\n" + SLEEP)
