@@ -42,6 +42,8 @@ def _scrapes(engine: EngineRun) -> list[Exposition]:
 
 
 def _judge(engine: EngineRun, label: str) -> Finding:
+    if engine.failed is not None and engine.failed.stage == "start":
+        return Finding(Judgement.INCONCLUSIVE, "never-started", subject=label)
     if engine.failed is not None:
         return Finding(Judgement.FAIL, "engine-died", {"reason": engine.failed.reason}, label)
     scrapes = _scrapes(engine)

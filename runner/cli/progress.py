@@ -19,6 +19,7 @@ class Progress:
         self._open = False
         self._where = ""
         self._requests = 0
+        self._failed = 0
         self._round_units = 0.0
         self._units_done = 0.0
         self._units = sum(phase.rounds * phase.requests / level for phase, level in plan.grid for _ in plan.launches)
@@ -42,6 +43,8 @@ class Progress:
                     self._line(f"  | {words}")
             case events.RoundStarted():
                 self._start(event)
+            case events.RequestDone():
+                self._failed += event.verdict != "ok"
             case events.RoundFinished():
                 self._finish(event)
             case events.Interrupted():
@@ -61,6 +64,7 @@ class Progress:
     def _start(self, event: events.RoundStarted) -> None:
         self._where = f"{self._label(event)} {event.phase} C={event.concurrency} round {event.round}"
         self._requests = event.requests
+        self._failed = 0
         self._round_units = event.requests / event.concurrency
         self._round_started = time.monotonic()
         if self._terminal:
@@ -69,7 +73,7 @@ class Progress:
     def _finish(self, event: events.RoundFinished) -> None:
         self._spent += time.monotonic() - self._round_started
         self._units_done += self._round_units
-        state = "done" if event.complete else "not complete"
+        state = ("done" if event.complete else "not complete") + f", {self._failed} failed" * bool(self._failed)
         self._line(f"{self._where}: {self._requests} requests, {state}")
 
     def _label(self, event: events.OfLaunch) -> str:

@@ -92,6 +92,15 @@ def read_line(raw: str) -> Line:
     return Line(process, "", "", text, cut, _kind(text))
 
 
+_ACCESS: Final = re.compile(r'\S+:\d+ - "[A-Z]+ \S+ HTTP/[\d.]+" \d{3}')
+
+
+def is_access(raw: str) -> bool:
+    """Whether a line says that the HTTP server answered a request, and nothing else."""
+    line = read_line(raw)
+    return line.kind is LineKind.SERVER and _ACCESS.match(line.message) is not None
+
+
 def _json_line(text: str, cut: bool) -> Line:
     """A line of a JSON formatter or of Docker's log file, by the usual field names; other JSON is a plain line."""
     plain = Line("", "", "", text, cut)

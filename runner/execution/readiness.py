@@ -1,12 +1,14 @@
 """Waiting until an engine really answers."""
 
 import asyncio
+import signal
 
 import httpx
 
 from runner.engine import metrics
 from runner.engine.failure import cause
 from runner.engine.log import read_log
+from runner.engine.log_line import is_access
 from runner.engine.verdict import Verdict
 from runner.execution.context import Context, Stopped
 from runner.execution.idle import IdleWatch
@@ -94,12 +96,13 @@ def ended(engine: RunningEngine, code: int, when: str) -> tuple[str, list[str]]:
     """How and when the engine ended, of what as far as its own words say, and these words."""
     words = last_words(engine)
     told = cause(words)
-    return f"the engine ended with exit code {code} {when}{f': {told}' if told else ''}", words
+    how = f"with exit code {code}" if code >= 0 else f"by {signal.Signals(-code).name}"
+    return f"the engine ended {how} {when}{f': {told}' if told else ''}", words
 
 
 def last_words(engine: RunningEngine) -> list[str]:
     """The engine's own words for what went wrong: its error lines, else its last lines."""
-    lines = [line.rstrip("\r") for line in engine.log() or [] if line.strip()]
+    lines = [line.rstrip("\r") for line in engine.log() or [] if line.strip() and not is_access(line)]
     errors = list(read_log(lines).errors)
     return (errors or lines)[-_LAST_WORDS:]
 

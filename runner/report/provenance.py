@@ -18,7 +18,7 @@ def provenance(source: Source) -> list[tuple[str, str]]:
         (words("p.started"), started.started_at),
         (words("p.runner"), started.runner_version),
         (words("p.target"), code(started.target)),
-        (words("p.simulated"), words("yes" if record.simulated else "no")),
+        (words("p.simulated"), _simulated(record, words)),
         (words("p.settings"), code(json.dumps(started.target_settings, ensure_ascii=False))),
         (words("p.spec"), f"{code(plan.spec_file)}, sha256 {code(plan.spec_sha256)}"),
         (words("p.engine"), _versions(record)),
@@ -78,3 +78,10 @@ def _versions(record: Record) -> str:
 def _order(source: Source) -> str:
     launches = [f"{source.label(one.arm)} #{one.replicate}" for one in source.record.plan.launches]
     return f"{source.record.plan.order}: {', '.join(launches)}"
+
+
+def _simulated(record: Record, words: Words) -> str:
+    """No only where an engine answered: what never did may have been anything."""
+    if record.simulated:
+        return words("yes")
+    return words("no" if any(engine.ready is not None for engine in record.engines) else "unknown")

@@ -4,7 +4,7 @@ import os
 from pathlib import Path
 from typing import Annotated, Self
 
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema
 from pydantic_core import PydanticCustomError
 
 from runner.spec.invariants import Name
@@ -24,10 +24,30 @@ Place = Annotated[Name, AfterValidator(_at_home)]
 """A program or a folder; `~` is the home directory."""
 
 
+def _words(value: object) -> object:
+    return [value] if isinstance(value, str) else value
+
+
+Program = Annotated[
+    list[Place],
+    Field(min_length=1),
+    BeforeValidator(_words),
+    WithJsonSchema(
+        {
+            "anyOf": [
+                {"type": "string", "minLength": 1},
+                {"type": "array", "items": {"type": "string", "minLength": 1}, "minItems": 1},
+            ]
+        }
+    ),
+]
+"""A program's name, or a list of words that begins with one."""
+
+
 class ProcessSettings(Strict):
     """The process target's own settings. What the site file says wins over what the spec says."""
 
-    executable: Place | Annotated[list[Place], Field(min_length=1)] | None = Field(
+    executable: Program | None = Field(
         default=None,
         description="The engine's program (default: vllm, looked up on PATH), or a list: [numactl, -N0, vllm]. A path "
         "with a / starts from this file's folder. It is called as PROGRAM serve MODEL ARGUMENTS --host H --port P.",
@@ -47,9 +67,7 @@ class ProcessSettings(Strict):
     def beside(self, folder: Path) -> Self:
         """The same with absolute paths; `folder` is that of the file in which they were written."""
         words = self.executable
-        if isinstance(words, str):
-            words = _program(words, folder)
-        elif words is not None:
+        if words is not None:
             words = [_program(words[0], folder), *words[1:]]
         directory = self.working_directory
         if directory is not None:

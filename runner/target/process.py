@@ -80,8 +80,7 @@ class ProcessTarget:
 
     def __init__(self, spec: ProcessSettings, site: ProcessSettings) -> None:
         """Both with absolute paths; the site's settings win over the spec's, key by key."""
-        words = site.executable or spec.executable or _PROGRAM
-        self._words = [words] if isinstance(words, str) else list(words)
+        self._words = site.executable or spec.executable or [_PROGRAM]
         self._env = {**spec.env, **site.env}
         self._directory = site.working_directory or spec.working_directory
         self._port = site.port or spec.port
@@ -104,7 +103,7 @@ class ProcessTarget:
             if "/" in program:
                 why = "is no file" if not Path(program).is_file() else "cannot be executed"
             else:
-                why = "is not on PATH"
+                why = "is not on PATH" + "; several words are a list: [numactl, -N0, vllm]" * (" " in program)
             found.append(f"the executable {program} {why}; name one: process: {{executable: /PATH/TO/vllm}}")
         if self._directory is not None and not Path(self._directory).is_dir():
             found.append(f"the working directory {self._directory} is no directory")

@@ -205,6 +205,7 @@ def free_port() -> int:
     ("block", "words"),
     [
         ({"executable": "no-such-vllm"}, "the executable no-such-vllm is not on PATH; name one: process: {executable:"),
+        ({"executable": "numactl -N0 vllm"}, "is not on PATH; several words are a list: [numactl, -N0, vllm]"),
         ({"executable": "./no-such-vllm"}, "no-such-vllm is no file"),
         ({"executable": "./spec.yaml"}, "spec.yaml cannot be executed"),
         ({"executable": ENGINE, "working-directory": "nowhere"}, "nowhere is no directory"),
@@ -234,7 +235,9 @@ def test_a_plan_for_another_machine_is_shown_with_what_is_missing_here(tmp_path:
     [
         ("process: {port: 0}", "site.yaml:2:17: process.port: must be at least 1, not 0"),
         ("process: {exe: vllm}", 'site.yaml:2:11: process.exe: unknown key "exe"'),
-        ("process: {executable: []}", "process.executable"),
+        ("process: {executable: []}", "site.yaml:2:23: process.executable: must not be empty"),
+        ("process: {executable: 3}", "site.yaml:2:23: process.executable: must be a list, not a whole number (3)"),
+        ("process: {executable: [sh, 3]}", "process.executable[1]: must be text, and 3 unquoted is a whole number"),
         ("process: {executable: ~nosuch/bin/vllm}", "~nosuch is nobody's home directory here"),
         (
             "process: {working-directory: ~nosuch}",
@@ -402,4 +405,4 @@ def test_after_an_engine_that_may_live_on_no_other_is_measured(tmp_path: Path) -
     [engine] = ended.record.engines
     assert engine.arm == "base" and engine.failed is not None
     assert "it could not be ended: something else ended its guard process" in engine.failed.reason
-    assert "the engine ended with exit code -9 during load-c2-r1" in ended.stderr
+    assert "the engine ended by SIGKILL during load-c2-r1" in ended.stderr
