@@ -34,32 +34,16 @@ def steady_samples(round_: Round) -> list[Sampled]:
 
 def gauge(rounds: Sequence[Round], read: Callable[[Sampled], float | None]) -> Spread | Absent:
     """A gauge over the steady samples of a cell's rounds; each round needs enough of them."""
-    values: list[float] = []
-    for round_ in rounds:
-        steady = steady_samples(round_)
-        errors = [sample.error for sample in steady if sample.error is not None]
-        nothing = Absent("scrapes-failed", {"why": errors[0]}) if errors else Absent("gauge-absent")
-        known = _enough(steady, read, nothing)
-        if isinstance(known, Absent):
-            return known
-        values += known
-    return _spread(values) or Absent("not-measured")
+    steady = [steady_samples(round_) for round_ in rounds]
+    return _over(steady, read, lambda sample: sample.error, failed="scrapes-failed", absent="gauge-absent")
 
 
 def gpu_gauge(rounds: Sequence[Round], read: Callable[[GpuSampled], float | None]) -> Spread | Absent:
     """The same of the GPUs' samples."""
-    values: list[float] = []
     if not any(round_.gpu_samples for round_ in rounds):
         return Absent("gpu-not-sampled")
-    for round_ in rounds:
-        steady = _steady(round_, round_.gpu_samples)
-        errors = [sample.why for sample in steady if sample.why is not None]
-        nothing = Absent("gpu-unread", {"why": errors[0]}) if errors else Absent("gpu-figure-absent")
-        known = _enough(steady, read, nothing)
-        if isinstance(known, Absent):
-            return known
-        values += known
-    return _spread(values) or Absent("not-measured")
+    steady = [_steady(round_, round_.gpu_samples) for round_ in rounds]
+    return _over(steady, read, lambda sample: sample.why, failed="gpu-unread", absent="gpu-figure-absent")
 
 
 def observed(rounds: Sequence[Round], read: Callable[[Sampled], float | None]) -> Spread | None:
@@ -80,14 +64,25 @@ def _steady(round_: Round, samples: Sequence[S]) -> list[S]:
     return [sample for sample in samples if min(sent) <= sample.at_ns <= max(sent)]
 
 
-def _enough(steady: Sequence[S], read: Callable[[S], float | None], nothing: Absent) -> list[float] | Absent:
-    """The values of one round's steady samples; `nothing` where they have none."""
-    known = _known(steady, read)
-    if steady and not known:
-        return nothing
-    if len(known) < ENOUGH_SAMPLES:
-        return Absent("too-few-samples", {"n": len(known), "needed": ENOUGH_SAMPLES})
-    return known
+def _over(
+    rounds: Sequence[Sequence[S]],
+    read: Callable[[S], float | None],
+    error: Callable[[S], str | None],
+    *,
+    failed: str,
+    absent: str,
+) -> Spread | Absent:
+    """Over each round's steady samples. Where one's have no value: `failed` with their first error, else `absent`."""
+    values: list[float] = []
+    for steady in rounds:
+        known = _known(steady, read)
+        if steady and not known:
+            errors = [why for sample in steady if (why := error(sample)) is not None]
+            return Absent(failed, {"why": errors[0]}) if errors else Absent(absent)
+        if len(known) < ENOUGH_SAMPLES:
+            return Absent("too-few-samples", {"n": len(known), "needed": ENOUGH_SAMPLES})
+        values += known
+    return _spread(values) or Absent("not-measured")
 
 
 def _known(samples: Sequence[S], read: Callable[[S], float | None]) -> list[float]:

@@ -17,8 +17,8 @@ class Neighbours:
 
 
 def neighbours(cell: Cell) -> Neighbours:
-    """Over the cell's rounds. A round's are those seen when it ended and when it began, which is the end of the
-    engine's round before it, and for the first one the moment when the engine first answered."""
+    """Over the cell's rounds. A round's are those seen while it ran, when it ended and when it began, which is the end
+    of the engine's round before it, and for the first one the moment when the engine first answered."""
     found: dict[tuple[int, int], OtherProcess] = {}
     unknown: Absent | None = None
     for engine in cell.record.of_arm(cell.arm.id):
@@ -26,6 +26,8 @@ def neighbours(cell: Cell) -> Neighbours:
         for number, round_ in enumerate(engine.rounds):
             if not _of_cell(round_, cell):
                 continue
+            if round_.others is not None:
+                found |= {(one.pid, one.gpu): one for one in round_.others.gone}
             for look in looks[number : number + 2]:
                 if look is None:
                     unknown = unknown or Absent("gpu-others-not-looked")

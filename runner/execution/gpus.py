@@ -1,7 +1,6 @@
 """The GPUs of one engine process: what was on them before it, which are its own, their samples, and its neighbours."""
 
 import os
-from collections.abc import Collection
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Self
@@ -12,7 +11,8 @@ from runner.plan.model import Launch
 from runner.record.events import GpuFound, GpuSampled, GpusFound, GpuValues, OtherProcess, OthersSeen
 from runner.sample.gpu.aside import Aside
 from runner.sample.gpu.choose import open_gpus
-from runner.sample.gpu.own import Others, Own, engine_gpus, other_processes
+from runner.sample.gpu.look import Look, look
+from runner.sample.gpu.own import Others, engine_gpus, other_processes, together, unaccounted
 from runner.sample.gpu.reading import GpuError, GpuProcess, GpuReader, GpuReading
 from runner.sample.gpu.series import GpuSample, GpuSeries
 from runner.target.base import LocalGpus, NoGpus, RunningEngine
@@ -20,11 +20,10 @@ from runner.target.base import LocalGpus, NoGpus, RunningEngine
 
 @dataclass(frozen=True, slots=True)
 class _Seen:
-    """All GPUs of the machine and the processes on them; `unlisted` says why the processes are not known."""
+    """All GPUs of the machine, and who is on them."""
 
     gpus: list[GpuReading]
-    processes: list[GpuProcess]
-    unlisted: str | None
+    look: Look
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +49,7 @@ class GpuWatch:
     async def __aenter__(self) -> Self:
         try:
             self._reader = reader = await self._aside.call(open_gpus)
-            self._before = await self._aside.call(lambda: _look(reader))
+            self._before = await self._aside.call(lambda: _Seen(reader.read(), look(reader)))
         except GpuError as error:
             self._unread = str(error)
         return self
@@ -82,7 +81,7 @@ class GpuWatch:
         """A sampler of the machine's GPUs; None where the engine's are not known."""
         if self._engine is None:
             return None
-        return GpuSeries(self._engine.reader, self._aside, interval, self._context.clock)
+        return GpuSeries(self._engine.reader, self._engine.local.pids, self._aside, interval, self._context.clock)
 
     def sampled(self, place: Place, series: GpuSeries | None) -> list[GpuSampled]:
         """The samples of the engine's own GPUs."""
@@ -96,23 +95,27 @@ class GpuWatch:
             for sample in series.samples
         ]
 
-    async def others(self, place: Place) -> list[OthersSeen]:
-        """Who else is on the engine's GPUs now; nothing where they are not known."""
-        if self._engine is None:
+    async def others(self, place: Place, series: GpuSeries | None) -> list[OthersSeen]:
+        """Who else is on the engine's GPUs now, and was while `series` was read; nothing where they are not known."""
+        if self._engine is None or series is None:
             return []
-        reader, local = self._engine.reader, self._engine.local
+        reader, pids, gpus = self._engine.reader, self._engine.local.pids, self._engine.gpus
         try:
-            seen, pids = await self._aside.call(lambda: (_processes(reader), local.pids()))
+            last = await self._aside.call(lambda: look(reader, pids))
         except GpuError as error:
-            seen, pids = ([], str(error)), frozenset()
-        others = self._strangers(*seen, pids, self._engine.gpus)
+            last = Look([], str(error))
+        now = self._strangers(last, gpus)
+        whole = together([*(self._strangers(one, gpus) for one in series.looks), now])
+        there = {(one.pid, one.gpu) for one in now.found}
+        gone = [one for one in whole.found if (one.pid, one.gpu) not in there]
         return [
             OthersSeen.model_validate(
                 {
                     **place.fields,
                     "at_ns": self._context.clock.now(),
-                    "others": self._named(others, self._engine.gpus),
-                    "unknown": others.unknown,
+                    "others": self._named(now.found, gpus),
+                    "gone": self._named(gone, gpus),
+                    "unknown": whole.unknown,
                 }
             )
         ]
@@ -130,11 +133,18 @@ class GpuWatch:
         )
 
     async def _found(self, engine: RunningEngine, local: LocalGpus, reader: GpuReader) -> GpusFound:
-        seen, pids = await self._aside.call(lambda: (_look(reader), local.pids()))
+        seen = await self._aside.call(lambda: _Seen(reader.read(), look(reader, local.pids)))
         order = engine.env.get("CUDA_DEVICE_ORDER", os.environ.get("CUDA_DEVICE_ORDER"))
-        own: Own = engine_gpus(seen.gpus, seen.processes, pids, visible=local.visible, bus_order=order == "PCI_BUS_ID")
+        own = engine_gpus(
+            seen.gpus,
+            seen.look.processes,
+            seen.look.pids,
+            visible=local.visible,
+            bus_order=order == "PCI_BUS_ID",
+            here=seen.look.here(),
+        )
         self._engine = _Engine(reader, local, own.gpus)
-        others = self._strangers(seen.processes, seen.unlisted, pids, own.gpus)
+        others = self._strangers(seen.look, own.gpus)
         before = {} if self._before is None else {gpu.uuid: gpu.memory_mib for gpu in self._before.gpus}
         return GpusFound(
             arm=self._launch.arm,
@@ -152,23 +162,26 @@ class GpuWatch:
             ],
             doubt=own.doubt,
             reason=None,
-            others=self._named(others, own.gpus),
+            others=self._named(others.found, own.gpus),
             unknown=others.unknown,
         )
 
-    def _strangers(
-        self, processes: list[GpuProcess], unlisted: str | None, pids: Collection[int], gpus: list[GpuReading]
-    ) -> Others:
-        if unlisted is not None:
-            return Others([], unlisted)
-        return other_processes(processes, self._listed_before(), pids, {gpu.uuid for gpu in gpus})
+    def _strangers(self, seen: Look, gpus: list[GpuReading]) -> Others:
+        if seen.unlisted is not None:
+            return Others([], seen.unlisted)
+        uuids = {gpu.uuid for gpu in gpus}
+        others = other_processes(seen.processes, self._listed_before(), seen.pids, uuids)
+        if self._before is None:
+            return others
+        hidden = unaccounted(self._before.gpus, self._before.look.processes, uuids)
+        return Others(others.found, "; ".join(why for why in (hidden, others.unknown) if why is not None) or None)
 
     def _listed_before(self) -> list[GpuProcess] | None:
-        if self._before is None or self._before.unlisted is not None:
+        if self._before is None or self._before.look.unlisted is not None:
             return None
-        return self._before.processes
+        return self._before.look.processes
 
-    def _named(self, others: Others, gpus: list[GpuReading]) -> list[OtherProcess]:
+    def _named(self, found: list[GpuProcess], gpus: list[GpuReading]) -> list[OtherProcess]:
         indices = {gpu.uuid: gpu.index for gpu in gpus}
         before = self._listed_before()
         earlier = None if before is None else {(one.pid, one.gpu) for one in before}
@@ -180,19 +193,8 @@ class GpuWatch:
                 memory_mib=one.memory_mib,
                 before=None if earlier is None else (one.pid, one.gpu) in earlier,
             )
-            for one in others.found
+            for one in found
         ]
-
-
-def _look(reader: GpuReader) -> _Seen:
-    return _Seen(reader.read(), *_processes(reader))
-
-
-def _processes(reader: GpuReader) -> tuple[list[GpuProcess], str | None]:
-    try:
-        return reader.processes(), None
-    except GpuError as error:
-        return [], str(error)
 
 
 def _values(sample: GpuSample, indices: dict[str, int]) -> list[GpuValues]:

@@ -67,7 +67,7 @@ class RoundRunner:
                 measured = await self._send(
                     place, phase.requests, place.concurrency, phase.warm_up, listen=context.in_flight
                 )
-            others = await self._gpus.others(place)
+            others = await self._gpus.others(place, gpus)
             after = await self._watch.idle(client)
         self._record(place, warm, measured, sampler)
         for sample in self._gpus.sampled(place, gpus):

@@ -311,11 +311,15 @@ class GpuSampled(OfRound):
 
 
 class OthersSeen(OfRound):
-    """Strange processes on the engine's GPUs when the round's last request was over; the fields as `GpusFound`'s."""
+    """Strange processes on the engine's GPUs when the round's last request was over, the fields as `GpusFound`'s.
+
+    `gone` are those that were seen there while the round ran, and not then; `unknown` is of that time, too.
+    """
 
     event: Literal["others-seen"] = "others-seen"
     at_ns: int
     others: list[OtherProcess]
+    gone: list[OtherProcess] = []
     unknown: str | None
 
 

@@ -47,11 +47,12 @@ class OnGpu:
 @dataclass
 class GpuTarget:
     """The embedded target, its engines on this machine's GPUs. `there` says that they were there already; `pid_offset`
-    is how much higher the driver's process ids are, as in a container."""
+    is how much higher the driver's process ids are, as in a container; `asked` hears when an engine's are asked for."""
 
-    card: Card = field(default_factory=Card)
+    card: Card = field(default_factory=lambda: Card(used=0))
     there: bool = False
     pid_offset: int = 0
+    asked: Callable[[], None] = lambda: None
     name: str = "process"
     simulated: bool = False
 
@@ -64,7 +65,13 @@ class GpuTarget:
         pid = int(engine.identity.removeprefix("pid "))
         self.card.compute = [one for one in self.card.compute if one[0] in STRANGERS]
         self.card.compute.append((pid + self.pid_offset, 1000 * MIB))
-        return OnGpu(engine, LocalGpus(None, lambda: frozenset({pid})), [] if self.there else engine.command)
+        self.card.used += 5000 * MIB
+
+        def pids() -> frozenset[int]:
+            self.asked()
+            return frozenset({pid})
+
+        return OnGpu(engine, LocalGpus(None, pids), [] if self.there else engine.command)
 
 
 class Smi:
@@ -150,7 +157,7 @@ def test_found_by_its_process_sampled_and_alone(tmp_path: Path, monkeypatch: pyt
             arm=engine.arm,
             replicate=1,
             source="NVML, driver 580.159.04",
-            gpus=[events.GpuFound(index=1, uuid=UUID, name="NVIDIA H200", total_mib=143771, before_mib=5000)],
+            gpus=[events.GpuFound(index=1, uuid=UUID, name="NVIDIA H200", total_mib=143771, before_mib=0)],
             doubt=None,
             reason=None,
             others=[],
@@ -179,6 +186,73 @@ def test_a_stranger_that_comes_later_is_seen_after_the_round(tmp_path: Path, mon
         assert seen is not None and (seen.others, seen.unknown) == ([stranger(before=True)], None)
 
 
+def test_a_stranger_that_comes_and_goes_within_a_round_is_seen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    target = GpuTarget()
+    Driver(target.card).load(monkeypatch)
+    own: list[tuple[int, int | None]] = []
+    asked = 0
+
+    def visit() -> None:
+        """At the second look, which is the first of the round: each asks before and after."""
+        nonlocal asked
+        asked += 1
+        if asked == 3:
+            own[:] = target.card.compute
+            target.card.compute = [*own, (STRANGERS[0], 12 * MIB)]
+        if asked == 4:
+            target.card.compute = list(own)
+
+    target.asked = visit
+    [engine] = ran(tmp_path, target).engines
+    assert engine.gpus is not None and engine.gpus.others == []
+    seen = engine.rounds[0].others
+    assert seen is not None and (seen.others, seen.unknown) == ([], None)
+    assert seen.gone == [stranger(before=False)]
+
+
+def test_a_look_that_fails_within_a_round_leaves_others_unknown(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    target = GpuTarget()
+    Driver(target.card).load(monkeypatch)
+    asked = 0
+
+    def fail() -> None:
+        nonlocal asked
+        asked += 1
+        lost = {"nvmlDeviceGetComputeRunningProcesses": pynvml.NVML_ERROR_GPU_IS_LOST}
+        target.card.broken = lost if asked == 3 else {}
+
+    target.asked = fail
+    [engine] = ran(tmp_path, target).engines
+    seen = engine.rounds[0].others
+    assert seen is not None and (seen.others, seen.gone) == ([], [])
+    assert seen.unknown == "NVML: processes: GPU is lost"
+
+
+def test_memory_in_use_before_the_start_without_a_process_is_somebody(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    target = GpuTarget(Card(used=700 * MIB))
+    Driver(target.card).load(monkeypatch)
+    [engine] = ran(tmp_path, target).engines
+    for seen in (engine.gpus, engine.rounds[0].others):
+        assert seen is not None and seen.others == []
+        assert seen.unknown == "700 MiB were in use before the start and no process is listed"
+
+
+def test_an_engine_without_a_gpu_does_not_get_the_figures_of_somebody_elses(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    target = GpuTarget()
+    Driver(target.card).load(monkeypatch)
+    target.asked = lambda: target.card.compute.__setitem__(slice(None), [(os.getpid(), 12 * MIB)])
+    [engine] = ran(tmp_path, target).engines
+    assert engine.gpus is not None and engine.gpus.gpus == []
+    assert "cannot be told" in str(engine.gpus.reason)
+    assert [(round_.gpu_samples, round_.others) for round_ in engine.rounds] == [([], None)]
+
+
 def test_where_ids_are_not_comparable_who_was_there_before_is_a_stranger(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -186,6 +260,7 @@ def test_where_ids_are_not_comparable_who_was_there_before_is_a_stranger(
     target.card.compute.append((STRANGERS[0], 12 * MIB))
     Driver(target.card).load(monkeypatch)
     for engine in ran(tmp_path, target).engines:
+        assert engine.gpus is not None and "it is the only GPU visible" in str(engine.gpus.doubt)
         for seen in (engine.gpus, engine.rounds[0].others):
             assert seen is not None and seen.others == [stranger(before=True)]
             assert "none under an id of the engine's" in str(seen.unknown)

@@ -104,6 +104,15 @@ def test_who_is_there_when_a_round_ends_is_there_when_the_next_begins(tmp_path: 
     assert marked(make_record(tmp_path, change=gpus(others=[OTHER]))) == ["off C=1 †", "on C=1 †"]
 
 
+def test_who_came_and_went_within_a_round_marks_no_other(tmp_path: Path) -> None:
+    gone = edit_events(
+        events.OthersSeen,
+        lambda event: event.model_copy(update={"gone": [OTHER]}),
+        lambda event: (event.arm, event.concurrency, event.round) == ("on", 16, 2),
+    )
+    assert marked(make_record(tmp_path, change=gone)) == ["on C=16 †"]
+
+
 @pytest.mark.parametrize(
     ("name", "memory", "words"),
     [(None, None, "(name not known, memory not known)"), ("<b>|`x`_y_", 1.0, "(&lt;b&gt;|\\`x\\`\\_y\\_, 1 MiB)")],

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from runner.sample.gpu.own import Others, engine_gpus, other_processes
+from runner.sample.gpu.own import Others, engine_gpus, other_processes, together, unaccounted
 from runner.sample.gpu.reading import GpuError, GpuProcess, GpuReading
 
 
@@ -26,9 +26,11 @@ def own(
     processes: list[GpuProcess] | None = None,
     *,
     bus_order: bool = False,
+    here: frozenset[int] = frozenset(),
 ) -> list[int]:
     """The indices of what engine 7 uses."""
-    return [one.index for one in engine_gpus(gpus, processes or [], {7}, visible=visible, bus_order=bus_order).gpus]
+    found = engine_gpus(gpus, processes or [], {7}, visible=visible, bus_order=bus_order, here=here)
+    return [one.index for one in found.gpus]
 
 
 def test_they_are_those_on_which_its_processes_are_seen() -> None:
@@ -64,6 +66,23 @@ def test_where_it_cannot_be_told_that_is_said(visible: str | None, words: str) -
         own(THREE, visible)
 
 
+def test_the_only_gpu_is_doubtful_where_the_engine_is_not_seen_on_it() -> None:
+    """An engine that computes on the CPU would have somebody else's figures."""
+    for processes in ([], [process(8)]):
+        found = engine_gpus([A], processes, {7}, visible=None, bus_order=False, here=set())
+        assert found.doubt == (
+            "none of the engine's processes is among those that the driver lists; it is the only GPU visible"
+        )
+
+
+def test_where_the_ids_are_ours_an_engine_that_is_not_seen_has_no_gpu_that_we_know_of() -> None:
+    two = [process(8), process(9)]
+    with pytest.raises(GpuError, match=r"lists 2 processes .* whether it uses a GPU cannot be told"):
+        own([A], None, two, here=frozenset({8, 9}))
+    assert own([A], None, two, here=frozenset({8})) == [0]  # one may be by chance
+    assert own([A], None, [*two, process(7)], here=frozenset({7, 8, 9})) == [0]
+
+
 def test_a_part_of_a_gpu_is_not_the_gpu_even_where_the_engine_is_seen() -> None:
     with pytest.raises(GpuError, match="MIG"):
         own([A], "MIG-4f7e", [process(7)])
@@ -82,9 +101,9 @@ def test_a_part_of_a_gpu_is_not_the_gpu_even_where_the_engine_is_seen() -> None:
 def test_numbers_are_doubtful_among_different_gpus(
     visible: str | None, gpus: list[GpuReading], bus_order: bool, doubtful: bool
 ) -> None:
-    found = engine_gpus(gpus, [], {7}, visible=visible, bus_order=bus_order)
-    assert (found.doubt is not None) is doubtful
-    seen = engine_gpus(gpus, [process(7, gpus[0].uuid)], {7}, visible=visible, bus_order=bus_order)
+    found = engine_gpus(gpus, [], {7}, visible=visible, bus_order=bus_order, here=set())
+    assert ("by their speed" in str(found.doubt)) is doubtful
+    seen = engine_gpus(gpus, [process(7, gpus[0].uuid)], {7}, visible=visible, bus_order=bus_order, here=set())
     assert seen.doubt is None
 
 
@@ -108,3 +127,28 @@ def test_an_empty_list_is_no_proof_that_nobody_is_there() -> None:
     """The engine itself is there: a list without it does not show everybody."""
     assert other_processes([], [], {7}, {A.uuid}).unknown is not None
     assert other_processes([process(7, B.uuid)], [], {7}, {B.uuid}).unknown is None
+
+
+@pytest.mark.parametrize(
+    ("memory", "listed", "own", "found"),
+    [
+        (65.0, [], {A.uuid}, True),
+        (64.0, [], {A.uuid}, False),
+        (None, [], {A.uuid}, False),
+        (65.0, [process(8)], {A.uuid}, False),
+        (65.0, [process(8, B.uuid)], {A.uuid}, True),
+        (65.0, [], {B.uuid}, False),
+    ],
+)
+def test_memory_that_nobody_listed_uses_is_somebody(
+    memory: float | None, listed: list[GpuProcess], own: set[str], found: bool
+) -> None:
+    why = unaccounted([GpuReading(0, A.uuid, None, 0, memory, None), B], listed, own)
+    assert why == ("65 MiB were in use before the start and no process is listed" if found else None)
+
+
+def test_looks_together_are_everybody_once_and_known_where_each_is() -> None:
+    later = GpuProcess(8, A.uuid, "later", 1.0)
+    looks = [Others([process(8), process(9)], None), Others([], "why"), Others([later], "another")]
+    assert together(looks) == Others([later, process(9)], "why")
+    assert together([Others([], None)]) == Others([], None)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import threading
 from collections.abc import Callable
 
@@ -11,7 +12,9 @@ import pytest
 from sample_metrics import run
 
 from runner.record.clock import RunClock
+from runner.sample.gpu import series as module
 from runner.sample.gpu.aside import Aside
+from runner.sample.gpu.look import Look, look
 from runner.sample.gpu.reading import GpuError, GpuProcess, GpuReading
 from runner.sample.gpu.series import GpuSample, GpuSeries
 
@@ -24,6 +27,7 @@ class Reader:
     def __init__(self, script: Callable[[int], float], shortest: float = 0.01) -> None:
         self.script, self.shortest = script, shortest
         self.asked: list[int] = []
+        self.listed = 0
         self.threads: set[int] = set()
         self.clock = RunClock()
 
@@ -33,7 +37,11 @@ class Reader:
         return [GpuReading(0, "GPU-1", "H200", self.script(len(self.asked) - 1), 1.0, 2.0)]
 
     def processes(self) -> list[GpuProcess]:
-        return []
+        self.threads.add(threading.get_ident())
+        self.listed += 1
+        if self.listed == 2:
+            raise GpuError("no list")
+        return [GpuProcess(self.listed, "GPU-1", None, None)]
 
     def close(self) -> None:
         pass
@@ -55,7 +63,7 @@ async def stopped(task: asyncio.Task[None]) -> None:
 
 
 async def sampled(reader: Reader, enough: int, interval: float = 0.01, limit: float = 60.0) -> list[GpuSample]:
-    series = GpuSeries(reader, Aside(limit), interval, reader.clock)
+    series = GpuSeries(reader, frozenset, Aside(limit), interval, reader.clock)
     task = asyncio.create_task(series.run())
     await until(lambda: task.done() or len(series.samples) >= enough)
     assert not task.done()
@@ -75,6 +83,39 @@ def test_never_more_often_than_the_reader_bears() -> None:
     reader = Reader(float, shortest=0.05)
     run(sampled(reader, 4, interval=0.001))
     assert all(asked >= (number + 1) * 50_000_000 for number, asked in enumerate(reader.asked))
+
+
+def test_who_is_there_is_looked_at_less_often_and_a_failed_look_leaves_the_sample(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(module, "_BETWEEN_LOOKS", 30_000_000)
+    reader = Reader(float)
+    series = GpuSeries(reader, lambda: frozenset({7}), Aside(60.0), 0.01, reader.clock)
+
+    async def main() -> None:
+        task = asyncio.create_task(series.run())
+        await until(lambda: task.done() or len(series.looks) >= 3)
+        assert not task.done()
+        await stopped(task)
+
+    run(main())
+    assert [(one.processes, one.unlisted) for one in series.looks[:3]] == [
+        ([GpuProcess(1, "GPU-1", None, None)], None), ([], "no list"), ([GpuProcess(3, "GPU-1", None, None)], None),
+    ]  # fmt: skip
+    assert {one.pids for one in series.looks} == {frozenset({7})}
+    assert len(reader.asked) > reader.listed
+    assert all(sample.error is None for sample in series.samples)
+    assert threading.get_ident() not in reader.threads
+
+
+def test_a_process_of_the_engine_that_comes_or_goes_during_a_look_is_its_own() -> None:
+    pids = iter([frozenset({7, 8}), frozenset({7, 9})])
+    assert look(Reader(float), lambda: next(pids)).pids == {7, 8, 9}
+
+
+def test_the_ids_that_somebody_has_here_are_those_of_this_machine() -> None:
+    ours, theirs = (GpuProcess(pid, "GPU-1", None, None) for pid in (os.getpid(), 2**22 + 7))
+    assert Look([ours, theirs], None).here() == {os.getpid()}
 
 
 def test_a_slow_driver_does_not_hold_up_the_loop() -> None:
@@ -119,17 +160,17 @@ def test_a_driver_that_hangs_is_samples_with_an_error_and_holds_up_nothing() -> 
 
     async def main() -> list[GpuSample]:
         aside = Aside(0.05)
-        series = GpuSeries(reader, aside, 0.01, reader.clock)
+        series = GpuSeries(reader, frozenset, aside, 0.01, reader.clock)
         task = asyncio.create_task(series.run())
         await until(lambda: len(series.samples) >= 2)
         await stopped(task)
         with pytest.raises(GpuError, match=r"no answer within 0\.05 s"):
-            await aside.call(reader.processes)
+            await aside.call(lambda: reader.source)
         free.set()
         async with asyncio.timeout(60):
             while True:  # once it answers again, so do we
                 with contextlib.suppress(GpuError):
-                    assert await aside.call(reader.processes) == []
+                    assert await aside.call(lambda: reader.source) == "a script"
                     break
         return series.samples
 
@@ -143,7 +184,7 @@ def test_a_reading_overdue_when_the_load_ends_is_a_sample_with_an_error() -> Non
     reader = Reader(lambda _: float(free.wait(60)))
 
     async def main() -> list[GpuSample]:
-        series = GpuSeries(reader, Aside(60.0), 0.01, reader.clock)
+        series = GpuSeries(reader, frozenset, Aside(60.0), 0.01, reader.clock)
         task = asyncio.create_task(series.run())
         await until(lambda: reader.asked)
         await asyncio.sleep(0.05)

@@ -10,8 +10,8 @@ from runner.sample.gpu.reading import GpuError
 
 T = TypeVar("T")
 
-_LIMIT = 10.0
-"""Seconds; above what nvidia-smi gets, so that it can be ended."""
+_LIMIT = 12.0
+"""Seconds; above what nvidia-smi gets for two questions, so that it can be ended."""
 
 
 class Aside:

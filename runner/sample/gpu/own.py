@@ -5,6 +5,9 @@ from dataclasses import dataclass
 
 from runner.sample.gpu.reading import GpuError, GpuProcess, GpuReading
 
+_UNUSED = 64.0
+"""MiB that may be in use on a GPU that nobody uses."""
+
 
 @dataclass(frozen=True, slots=True)
 class Own:
@@ -30,12 +33,14 @@ def engine_gpus(
     *,
     visible: str | None,
     bus_order: bool,
+    here: Collection[int],
 ) -> Own:
     """The GPUs on which a process of the engine is seen; where none is, the one GPU that it can be.
 
     `gpus` in the order of the bus; `visible` is CUDA_VISIBLE_DEVICES; `bus_order` whether CUDA_DEVICE_ORDER is
-    PCI_BUS_ID. In a container the driver's process ids can be the host's: then nothing matches. Raises GpuError where
-    it cannot be told.
+    PCI_BUS_ID; `here` are those of the listed ids that some process has here. In a container the driver's process ids
+    can be the host's: then nothing matches. An engine that answers has its GPU's context, so it would be seen where
+    the ids are ours. Raises GpuError where it cannot be told.
     """
     if visible is not None and "MIG-" in visible:
         raise GpuError(f"CUDA_VISIBLE_DEVICES={visible}: part of a GPU (MIG), whose figures are not read")
@@ -48,14 +53,19 @@ def engine_gpus(
             f"{len(possible)} GPUs are visible to the engine, and none of its processes is among those that the driver "
             "lists: which of them it uses cannot be told"
         )
+    if processes and all(one.pid in here for one in processes):
+        raise GpuError(
+            f"the driver lists {len(processes)} processes by the ids that they have here, and none is the engine's: "
+            "whether it uses a GPU cannot be told"
+        )
+    doubt = "none of the engine's processes is among those that the driver lists; it is the only GPU visible"
     by_number = visible is not None and visible.split(",")[0].strip().isdecimal()
     if by_number and not bus_order and len({gpu.name for gpu in gpus}) > 1:
-        return Own(
-            possible,
-            f"CUDA_VISIBLE_DEVICES={visible} counts different GPUs by their speed, unless CUDA_DEVICE_ORDER is "
-            "PCI_BUS_ID: it may be another one",
+        doubt += (
+            f"; CUDA_VISIBLE_DEVICES={visible} counts different GPUs by their speed, unless CUDA_DEVICE_ORDER is "
+            "PCI_BUS_ID: it may be another one"
         )
-    return Own(possible)
+    return Own(possible, doubt)
 
 
 def _visible(gpus: Sequence[GpuReading], visible: str) -> list[GpuReading]:
@@ -94,3 +104,19 @@ def other_processes(
         [one for one in here if (one.pid, one.gpu) in known],
         f"the driver lists {len(here)} processes there and none under an id of the engine's",
     )
+
+
+def unaccounted(gpus: Collection[GpuReading], processes: Collection[GpuProcess], own: Collection[str]) -> str | None:
+    """Why somebody whom the driver does not list may be on the GPUs `own` (UUIDs): memory in use on one of them before
+    the engine's start, and no process listed there then. None where nothing speaks for that."""
+    listed = {one.gpu for one in processes}
+    for gpu in gpus:
+        if gpu.uuid in own and gpu.uuid not in listed and gpu.memory_mib is not None and gpu.memory_mib > _UNUSED:
+            return f"{gpu.memory_mib:.0f} MiB were in use before the start and no process is listed"
+    return None
+
+
+def together(looks: Sequence[Others]) -> Others:
+    """Whoever was seen at any of the looks, each once, as last seen; `unknown` as soon as one of them is."""
+    found = {(one.pid, one.gpu): one for look in looks for one in look.found}
+    return Others(list(found.values()), next((look.unknown for look in looks if look.unknown is not None), None))

@@ -5,7 +5,11 @@ from dataclasses import dataclass
 from runner.record.clock import RunClock
 from runner.sample.cadence import at_interval
 from runner.sample.gpu.aside import Aside
+from runner.sample.gpu.look import Look, Pids, look
 from runner.sample.gpu.reading import GpuError, GpuReader, GpuReading
+
+_BETWEEN_LOOKS = 2 * 10**9
+"""Nanoseconds: who is there changes less often than what they do, and by nvidia-smi a look costs a process."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,13 +22,16 @@ class GpuSample:
 
 
 class GpuSeries:
-    """Reads GPUs at an interval until it is stopped."""
+    """Reads GPUs at an interval until it is stopped; with the first reading and then every two seconds it looks who is
+    there."""
 
-    def __init__(self, reader: GpuReader, aside: Aside, interval: float, clock: RunClock) -> None:
-        """`interval` in seconds, never below the reader's shortest."""
-        self._reader, self._aside, self._clock = reader, aside, clock
+    def __init__(self, reader: GpuReader, pids: Pids, aside: Aside, interval: float, clock: RunClock) -> None:
+        """`interval` in seconds, never below the reader's shortest; `pids` are the engine's."""
+        self._reader, self._pids, self._aside, self._clock = reader, pids, aside, clock
         self._interval = max(interval, reader.shortest)
+        self._next_look = 0
         self.samples: list[GpuSample] = []
+        self.looks: list[Look] = []
 
     async def run(self) -> None:
         """Sample until cancelled."""
@@ -32,13 +39,21 @@ class GpuSeries:
 
     async def _take(self) -> None:
         try:
-            self.samples.append(await self._aside.call(self._sample))
+            sample, seen = await self._aside.call(self._sample)
         except GpuError as error:
             self.samples.append(GpuSample(self._clock.now(), None, str(error)))
+            return
+        self.samples.append(sample)
+        self.looks += seen
 
-    def _sample(self) -> GpuSample:
+    def _sample(self) -> tuple[GpuSample, list[Look]]:
         gpus = self._reader.read()
-        return GpuSample(self._clock.now(), gpus, None)  # stamped in the thread: the loop may be busy
+        now = self._clock.now()  # stamped in the thread: the loop may be busy
+        sample = GpuSample(now, gpus, None)
+        if now < self._next_look:
+            return sample, []
+        self._next_look = now + _BETWEEN_LOOKS
+        return sample, [look(self._reader, self._pids)]
 
     def _overdue(self, at_ns: int, why: str) -> None:
         self.samples.append(GpuSample(at_ns, None, why))
