@@ -22,9 +22,10 @@ def main(argv: list[str]) -> int:
         print(inputs.plan.model_dump_json(by_alias=True, indent=2))
     else:
         print(show_plan(inputs.plan))
-        print(f"target named by: {inputs.origin}")
+        print(f"target {inputs.target.name}:")
         for name, value in inputs.target.settings().items():
             print(f"  {name}: {value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)}")
+        print(f"target named by: {inputs.origin}")
     if inputs.refused:
         tell(*inputs.refused)
         return ExitCode.INVALID

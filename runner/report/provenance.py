@@ -7,6 +7,7 @@ from runner.record.events import GpusFound
 from runner.record.record import Record
 from runner.report.markdown import code, escape
 from runner.report.table import Source
+from runner.report.words import Words
 
 
 def provenance(source: Source) -> list[tuple[str, str]]:

@@ -6,7 +6,9 @@ from pathlib import Path
 from journals import make_events, make_plan
 
 from runner.cli.progress import Progress
+from runner.engine.verdict import Verdict
 from runner.load.closed_loop import InFlight
+from runner.record.events import RequestDone
 
 
 class Terminal(io.StringIO):
@@ -32,6 +34,20 @@ def test_plain_lines_where_there_is_no_terminal(tmp_path: Path) -> None:
     assert "off: waiting for the engine" in lines and "on: ready after 1.0 s" in lines
     assert lines.count("on load C=32 round 2: 64 requests, done") == 1
     assert len([line for line in lines if "requests, done" in line]) == 14
+
+
+def test_a_round_with_failed_requests_says_how_many(tmp_path: Path) -> None:
+    plan = make_plan(tmp_path)
+    stream = io.StringIO()
+    progress = Progress(plan, stream)
+    broken = {("on", 4, 2, 7), ("on", 4, 2, 8)}
+    for event in make_events(plan):
+        if isinstance(event, RequestDone) and (event.arm, event.concurrency, event.round, event.index) in broken:
+            progress(event.model_copy(update={"verdict": Verdict.REFUSED}))
+        else:
+            progress(event)
+    told = [line for line in stream.getvalue().splitlines() if "failed" in line]
+    assert told == ["on load C=4 round 2: 64 requests, done, 2 failed"]
 
 
 def test_a_terminal_shows_condition_phase_round_requests_and_time_left(tmp_path: Path) -> None:
