@@ -9,13 +9,11 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
-
-from runner.record.record import Record, read_record
+from finished_run import Finished
 
 SENTENCE = "The quick brown fox jumps over the lazy dog near the old stone bridge by the river bank."
 SPEC: dict[str, Any] = {
@@ -48,36 +46,6 @@ SPEC: dict[str, Any] = {
 }
 
 Edit = Callable[[dict[str, Any]], Any]
-
-
-@dataclass(frozen=True)
-class Finished:
-    """One ended `run`."""
-
-    code: int
-    stdout: str
-    stderr: str
-    folder: Path
-
-    @property
-    def directory(self) -> Path:
-        return self.folder / self.stdout.splitlines()[-1]
-
-    @property
-    def report(self) -> str:
-        return (self.directory / "report.md").read_text(encoding="utf-8")
-
-    @property
-    def result(self) -> Any:
-        return json.loads((self.directory / "result.json").read_text(encoding="utf-8"))
-
-    @property
-    def record(self) -> Record:
-        return read_record(self.directory)
-
-    def failing(self) -> dict[str, str]:
-        """Checks that did not pass, with their judgement."""
-        return {one["check"]: one["judgement"] for one in self.result["checks"] if one["judgement"] != "pass"}
 
 
 def command(*words: str) -> list[str]:

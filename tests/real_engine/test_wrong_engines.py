@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 import vllm_cpu
+from finished_run import Finished
 
 pytestmark = pytest.mark.timeout(400)
 
@@ -61,14 +62,14 @@ def only_on(spec: dict[str, Any]) -> None:
     spec["invariants"] = {}
 
 
-def run_with(folder: Path, executable: Path) -> vllm_cpu.Finished:
+def run_with(folder: Path, executable: Path) -> Finished:
     def use(spec: dict[str, Any]) -> None:
         spec["process"]["executable"] = str(executable)
 
     return vllm_cpu.run(folder, str(vllm_cpu.write_spec(folder, only_on, use)), "--target", "process")
 
 
-def wanted_and_found(run: vllm_cpu.Finished) -> dict[str, list[str]]:
+def wanted_and_found(run: Finished) -> dict[str, list[str]]:
     """The table of the terminal: per argument wanted, parsed, configured, verdict."""
     rows = [re.split(r"\s{2,}", line) for line in run.stdout.splitlines()]
     return {row[0]: [*row[1:4], row[5]] for row in rows if len(row) == 7}

@@ -7,13 +7,11 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from finished_run import Finished
 from ruamel.yaml import YAML
-
-from runner.record.record import Record, read_record
 
 ROOT = Path(__file__).parents[2]
 SPEC = ROOT / "specs" / "ngram-cpu.yaml"
@@ -35,32 +33,6 @@ def installed() -> bool:
 
 def program(name: str) -> Path:
     return home() / "engine" / "bin" / name
-
-
-@dataclass(frozen=True)
-class Finished:
-    """One ended `run`."""
-
-    code: int
-    stdout: str
-    stderr: str
-    folder: Path
-
-    @property
-    def directory(self) -> Path:
-        return self.folder / self.stdout.splitlines()[-1]
-
-    @property
-    def report(self) -> str:
-        return (self.directory / "report.md").read_text(encoding="utf-8")
-
-    @property
-    def result(self) -> Any:
-        return json.loads((self.directory / "result.json").read_text(encoding="utf-8"))
-
-    @property
-    def record(self) -> Record:
-        return read_record(self.directory)
 
 
 def write_spec(folder: Path, *edits: Edit) -> Path:
