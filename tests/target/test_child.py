@@ -227,8 +227,10 @@ def test_a_group_that_outlives_its_command_is_killed_after_the_grace_period(
 
 
 RUNNER = """
-import asyncio, os, sys, time
+import asyncio, os, signal, sys, time
 from pathlib import Path
+for number in (signal.SIGINT, signal.SIGHUP):
+    signal.signal(number, signal.SIG_DFL)  # whoever runs the tests in the background had them ignored
 import runner.target.child as child
 child._STOP_SECONDS = 0.5
 one = child.Child([*{python}, "-c", sys.argv[1]], dict(os.environ), Path(sys.argv[2]))
