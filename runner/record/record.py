@@ -77,6 +77,11 @@ class Record:
         """Whether any figure may be a made-up engine's: the target said so, or a server of itself."""
         return self.started.simulated or any(one.ready is not None and one.ready.simulated for one in self.engines)
 
+    @property
+    def real(self) -> bool:
+        """Whether an engine answered and none of them is a made-up one. Neither this nor `simulated`: nobody knows."""
+        return not self.simulated and any(one.ready is not None for one in self.engines)
+
     def of_arm(self, arm: str) -> list[EngineRun]:
         """The engine processes of an arm, by replicate."""
         return [engine for engine in self.engines if engine.arm == arm]

@@ -85,4 +85,4 @@ def _simulated(record: Record, words: Words) -> str:
     """No only where an engine answered: what never did may have been anything."""
     if record.simulated:
         return words("yes")
-    return words("no" if any(engine.ready is not None for engine in record.engines) else "unknown")
+    return words("no" if record.real else "unknown")

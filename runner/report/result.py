@@ -35,7 +35,7 @@ def render_result(record: Record, results: list[Result]) -> str:
         "started": record.started.started_at,
         "runner": record.started.runner_version,
         "target": record.started.target,
-        "simulated": record.simulated,
+        "simulated": None if not (record.simulated or record.real) else record.simulated,
         "spec_sha256": record.plan.spec_sha256,
         "exit_code": int(code),
         "outcome": code.name.lower().replace("_", "-"),

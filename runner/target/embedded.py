@@ -15,49 +15,22 @@ from runner.spec.site import EmbeddedSite
 from runner.target.base import NoGpus, TargetError
 from runner.target.child import Child
 from runner.target.port import free_port
+from runner.target.started import StartedEngine
 
 _MODULE = "runner.simulator"
 _HOST = "127.0.0.1"
 
 
-class EmbeddedEngine:
+class EmbeddedEngine(StartedEngine):
     """One process of the embedded engine."""
-
-    def __init__(self, child: Child, endpoint: str, env: dict[str, str]) -> None:
-        self._child = child
-        self.endpoint = endpoint
-        self.command = child.command
-        self.env = env
-
-    @property
-    def identity(self) -> str:
-        """The process id."""
-        return f"pid {self._child.pid}"
 
     @property
     def gpus(self) -> NoGpus:
         """It has none; this machine's would say nothing of it."""
         return NoGpus("the embedded engine has no GPU")
 
-    def exit_code(self) -> int | None:
-        """None while it lives."""
-        return self._child.exit_code()
-
-    def log(self) -> list[str]:
-        """Its output so far."""
-        return self._child.log()
-
     def stranger(self) -> None:
         """Its port was free a moment ago, and is nobody's habit."""
-
-    async def stop(self) -> str:
-        """End it."""
-        return await self._child.stop()
-
-    @property
-    def remains(self) -> str | None:
-        """What could not be ended."""
-        return self._child.remains
 
 
 class EmbeddedTarget:

@@ -15,38 +15,24 @@ from runner.spec.process import ProcessSettings
 from runner.target.base import LocalGpus, TargetError
 from runner.target.child import Child
 from runner.target.port import Listener, free_port, is_free, listeners
+from runner.target.started import StartedEngine
 
 _HOST = "127.0.0.1"
 _PROGRAM = "vllm"
 _ASK_SECONDS = 2.0
 
 
-class ProcessEngine:
-    """One engine process and what it started."""
+class ProcessEngine(StartedEngine):
+    """One engine on a port of this machine; `visible` is its CUDA_VISIBLE_DEVICES."""
 
     def __init__(self, child: Child, port: int, env: dict[str, str], visible: str | None) -> None:
-        self._child, self._port, self._visible = child, port, visible
-        self.endpoint = f"http://{_HOST}:{port}"
-        self.command = child.command
-        self.env = env
-
-    @property
-    def identity(self) -> str:
-        """The process id."""
-        return f"pid {self._child.pid}"
+        super().__init__(child, f"http://{_HOST}:{port}", env)
+        self._port, self._visible = port, visible
 
     @property
     def gpus(self) -> LocalGpus:
         """This machine's."""
         return LocalGpus(self._visible, self._child.pids)
-
-    def exit_code(self) -> int | None:
-        """None while it lives."""
-        return self._child.exit_code()
-
-    def log(self) -> list[str]:
-        """Its output so far."""
-        return self._child.log()
 
     def stranger(self) -> str | None:
         """Another process that listens on its port, on whatever address. Looked for twice: a child of the engine can
@@ -61,15 +47,6 @@ class ProcessEngine:
         found = listeners(self._port)
         own = self._child.pids()
         return [one for one in found if one.pids and not one.pids & own]
-
-    async def stop(self) -> str:
-        """End it and everything that it started."""
-        return await self._child.stop()
-
-    @property
-    def remains(self) -> str | None:
-        """What could not be ended."""
-        return self._child.remains
 
 
 class ProcessTarget:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from journals import make_plan
-from loopback import LoopbackServer
+from loopback import LoopbackServer, Trickles
 
 from runner.engine.served import ServedModel, Version
 from runner.execution.context import Context
@@ -22,6 +22,9 @@ WHOLE = {
     "/v1/models": (RECORDED / "models.json").read_bytes(),
     "/server_info?config_format=json": (RECORDED / "server_info.json").read_bytes(),
 }
+
+
+SLOW = b"HTTP/1.1 404 Not Found\r\nconnection: close\r\ncontent-length: 0\r\n\r\n"
 
 
 class Pages(LoopbackServer):
@@ -104,30 +107,10 @@ def test_nobody_there_is_absent_too(tmp_path: Path) -> None:
     assert set(found.absent) == {"/version", "/v1/models", "/server_info"}
 
 
-class Trickles(LoopbackServer):
-    """A byte of the head every now and then: no single read takes long. `begun`: somebody asked."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.begun = asyncio.Event()
-
-    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self.begun.set()
-        try:
-            for byte in b"HTTP/1.1 404 Not Found\r\nconnection: close\r\ncontent-length: 0\r\n\r\n":
-                writer.write(bytes([byte]))
-                await writer.drain()
-                await asyncio.sleep(0.05)
-        except ConnectionError:
-            pass
-        finally:
-            writer.close()
-
-
 def trickled(folder: Path, *, stop: bool) -> dict[str, str]:
     async def main() -> dict[str, str]:
         made = context(folder)
-        async with Trickles() as server:
+        async with Trickles(SLOW) as server:
             asking = asyncio.ensure_future(ask(made, Launch(arm="on", replicate=1), server.endpoint))
             await server.begun.wait()
             if stop:

@@ -347,6 +347,9 @@ def test_a_death_at_the_start_is_named_by_the_engines_own_words(
     assert engine.failed.reason.startswith(f"{reason}: {cause}" if cause else reason)
     assert any(line.startswith(quoted) for line in engine.failed.words)
     assert quoted in ended.stderr
+    directory = tmp_path / ended.stdout.splitlines()[-1]
+    assert json.loads((directory / "result.json").read_text("utf-8"))["simulated"] is None  # nothing answered
+    assert "- simulated: unknown\n" in (directory / "report.md").read_text("utf-8")
 
 
 def test_a_start_that_takes_too_long_is_named_with_its_last_lines(tmp_path: Path) -> None:

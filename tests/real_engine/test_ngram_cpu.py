@@ -82,7 +82,7 @@ def test_each_condition_is_in_force_by_the_engines_own_log(run: Finished, record
     assert "SpeculativeConfig(method='ngram', model=None, num_spec_tokens=5)" in log_of(run, "on")
     assert on.proof is not None and on.proof.state == "moved"
     assert "SpeculativeConfig(" not in log_of(run, "off")
-    features = {arm: record.of_arm(arm)[0].evidence.features for arm in ARMS}  # type: ignore[union-attr]
+    features = {arm: record.of_arm(arm)[0].evidence.features for arm in ARMS}
     # A CPU has none, in no condition. This release's log says so under the N-gram method alone, its configuration
     # always.
     assert {one["async-scheduling"].value for one in features.values()} == {"disabled"}

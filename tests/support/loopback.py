@@ -49,3 +49,24 @@ def free_port() -> int:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         return int(free.getsockname()[1])
+
+
+class Trickles(LoopbackServer):
+    """Answers with `head`, a byte every now and then: no single read takes long. `begun`: somebody asked."""
+
+    def __init__(self, head: bytes) -> None:
+        super().__init__()
+        self._head = head
+        self.begun = asyncio.Event()
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.begun.set()
+        try:
+            for byte in self._head:
+                writer.write(bytes([byte]))
+                await writer.drain()
+                await asyncio.sleep(0.05)
+        except ConnectionError:
+            pass
+        finally:
+            writer.close()

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from loopback import LoopbackServer, free_port
+from loopback import LoopbackServer, Trickles, free_port
 
 from runner.plan.build import build_plan
 from runner.plan.model import Plan
@@ -195,27 +195,12 @@ def test_what_does_not_speak_http_is_no_server(tmp_path: Path) -> None:
         launch(plan(tmp_path), b"SSH-2.0-OpenSSH\r\n")
 
 
-class Trickles(LoopbackServer):
-    """A byte of the head every now and then: no single read takes long."""
-
-    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        try:
-            for byte in b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n":
-                writer.write(bytes([byte]))
-                await writer.drain()
-                await asyncio.sleep(0.05)
-        except ConnectionError:
-            pass
-        finally:
-            writer.close()
-
-
 def test_the_limit_is_for_the_whole_answer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("runner.target.endpoint._REACH_SECONDS", 0.3)
     made = plan(tmp_path)
 
     async def main() -> None:
-        async with Trickles() as server:
+        async with Trickles(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n") as server:
             await target(off=server.endpoint, on="http://b:1").launch("m", made.arm("off"), tmp_path / "log")
 
     with pytest.raises(TargetError, match=r"no server answers at http://127.*: no whole answer within 0\.3 s"):
