@@ -207,6 +207,7 @@ def test_the_exit_code_does_not_wait_for_what_is_left(
     start: Callable[..., Child], patience: Callable[[float], None]
 ) -> None:
     patience(60)
+    before = ours()  # servers that other tests of this session keep
     child = start(DEAF + "import os\nif os.fork():\n os._exit(5)\nprint('worker', os.getpid())\n" + SLEEP)
     assert until(lambda: child.exit_code() is not None)
     worker = int(said(child, "worker")[0])
@@ -335,9 +336,10 @@ def test_a_guard_that_is_killed_at_its_work_is_told(
     start: Callable[..., Child], patience: Callable[[float], None]
 ) -> None:
     patience(60)
+    before = ours()  # servers that other tests of this session keep
     child = start(DEAF + "import os\nif os.fork():\n os._exit(5)\nprint('worker', os.getpid())\n" + SLEEP)
     said(child, "worker")
-    [its_guard] = ours()
+    [its_guard] = ours() - before
     assert until(lambda: child.exit_code() == 5)
     os.kill(its_guard, signal.SIGKILL)
     assert stop(child) == (
