@@ -15,7 +15,7 @@ from runner.sample.gpu.look import Look, look
 from runner.sample.gpu.own import Others, engine_gpus, other_processes, together, unaccounted
 from runner.sample.gpu.reading import GpuError, GpuProcess, GpuReader, GpuReading
 from runner.sample.gpu.series import GpuSample, GpuSeries
-from runner.target.base import LocalGpus, NoGpus, RunningEngine
+from runner.target.base import LocalGpus, NoGpus, RemoteGpus, RunningEngine
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +68,8 @@ class GpuWatch:
         where = engine.gpus
         if isinstance(where, NoGpus):
             event = self._none(where.reason)
+        elif isinstance(where, RemoteGpus):
+            event = self._none("GPUs of another machine are not read yet")
         elif self._reader is None:
             event = self._none(self._unread)
         else:

@@ -1,5 +1,9 @@
 """A whole run: launch after launch, until the plan is done, something forbids to go on, or a signal comes."""
 
+import asyncio
+import contextlib
+from pathlib import Path
+
 from runner.execution.context import Context, Stopped
 from runner.execution.gpus import GpuWatch
 from runner.execution.idle import IdleWatch
@@ -10,7 +14,7 @@ from runner.execution.rounds import RoundRunner
 from runner.plan.model import Arm, Launch
 from runner.record.events import EngineFailed, EngineLaunched, EngineStopped, LaunchStarted, Refused
 from runner.sample.gauges import FIRST_REQUEST
-from runner.target.base import RunningEngine, Target, TargetError
+from runner.target.base import RunningEngine, Stay, Target, TargetError
 
 
 async def execute(context: Context, target: Target) -> None:
@@ -19,12 +23,21 @@ async def execute(context: Context, target: Target) -> None:
     A condition that does not start, or is not in force, ends the run: without it there is no comparison, and
     a GPU's time is not spent on half of one. An engine that dies under load ends its own launch only.
     """
-    for launch in context.plan.launches:
-        if context.stop.is_set():
+    async with contextlib.AsyncExitStack() as stack:
+        try:
+            stay = Stay(context.plan, context.directory.name, context.directory, context.emit)
+            await stack.enter_async_context(target.stay(stay))
+        except TargetError as error:
+            first = context.plan.launches[0]
+            context.emit(LaunchStarted(arm=first.arm, replicate=first.replicate))
+            _failed(context, first, "start", error)
             return
-        async with GpuWatch(context, launch) as gpus:
-            if not await _launch(context, target, launch, gpus):
+        for launch in context.plan.launches:
+            if context.stop.is_set():
                 return
+            async with GpuWatch(context, launch) as gpus:
+                if not await _launch(context, target, launch, gpus):
+                    return
 
 
 async def _launch(context: Context, target: Target, launch: Launch, gpus: GpuWatch) -> bool:
@@ -33,9 +46,11 @@ async def _launch(context: Context, target: Target, launch: Launch, gpus: GpuWat
     context.emit(LaunchStarted(arm=launch.arm, replicate=launch.replicate))
     log = context.artifact(launch_folder(launch), "engine.log")
     try:
-        engine = await target.launch(context.plan.model, arm, log)
+        engine = await _started(context, target, arm, log)
     except TargetError as error:
         _failed(context, launch, "start", error)
+        return False
+    except Stopped:
         return False
     go_on = False
     try:
@@ -47,6 +62,9 @@ async def _launch(context: Context, target: Target, launch: Launch, gpus: GpuWat
                 env=engine.env,
                 endpoint=engine.endpoint,
                 log=None if engine.log() is None else log.relative_to(context.directory).as_posix(),
+                transport=None if engine.transport is None else engine.transport.name,
+                transport_doubt=None if engine.transport is None else engine.transport.doubt,
+                facts=engine.facts,
             )
         )
         go_on = await _measure(context, launch, arm, engine, gpus)
@@ -62,6 +80,23 @@ async def _launch(context: Context, target: Target, launch: Launch, gpus: GpuWat
         _failed(context, launch, "run", TargetError(f"it could not be ended: {engine.remains}", last_words(engine)))
         return False
     return go_on
+
+
+async def _started(context: Context, target: Target, arm: Arm, log: Path) -> RunningEngine:
+    """Raises TargetError; Stopped when the run is told to stop, which ends a start that takes its time."""
+    start = asyncio.ensure_future(target.launch(context.plan.model, arm, log))
+    told = asyncio.ensure_future(context.stop.wait())
+    try:
+        await asyncio.wait({start, told}, return_when=asyncio.FIRST_COMPLETED)
+        if start.done():
+            return start.result()
+        raise Stopped
+    finally:
+        told.cancel()
+        if not start.done():
+            start.cancel()
+            with contextlib.suppress(asyncio.CancelledError, TargetError):
+                await start
 
 
 async def _measure(context: Context, launch: Launch, arm: Arm, engine: RunningEngine, gpus: GpuWatch) -> bool:
@@ -107,6 +142,7 @@ def _failed(context: Context, launch: Launch, stage: str, error: TargetError) ->
                 "stage": stage,
                 "reason": str(error),
                 "words": error.words,
+                "seconds": error.seconds,
             }
         )
     )

@@ -49,19 +49,75 @@ class RunStarted(_Event):
     host: dict[str, str]
 
 
+class BaselineSaved(_Event):
+    """What existed before the run, kept before anything was changed: `what` it is, and `facts` of it by name, as they
+    were found (None: could not be known). `how` says how it will be put back, `by_hand` with which command a person
+    can; `artifact` holds it. `what` that did not exist (`existed` false) will be removed."""
+
+    event: Literal["baseline-saved"] = "baseline-saved"
+    what: str
+    existed: bool
+    how: str
+    facts: dict[str, str | None]
+    artifact: str | None
+    by_hand: str
+
+
+class Compared(_Event):
+    """One fact before the run and after the restore; `equal` is None where one of them is not known."""
+
+    fact: str
+    before: str | None
+    after: str | None
+    equal: bool | None
+
+
+class BaselineRestored(_Event):
+    """What became of the baseline at the run's end. `restored` is False where it could not be put back, or is not what
+    it was; `reason` says why. `differences` are fields of it that are not as they were, or that somebody else changed
+    meanwhile."""
+
+    event: Literal["baseline-restored"] = "baseline-restored"
+    what: str
+    how: str
+    restored: bool
+    reason: str | None
+    compared: list[Compared]
+    differences: list[str]
+    by_hand: str
+    seconds: float
+
+
+class Warned(_Event):
+    """A warning that came from where the engines run, once each, and what it answered."""
+
+    event: Literal["warned"] = "warned"
+    source: str
+    about: str
+    text: str
+
+
 class LaunchStarted(OfLaunch):
     event: Literal["launch-started"] = "launch-started"
 
 
 class EngineLaunched(OfLaunch):
     """The process exists; `command` is what was started and `log` the artifact that its output goes to. An engine that
-    was there has neither: an empty command, and None."""
+    was there has neither: an empty command, and None.
+
+    `transport` is how requests reach it, where that is not simply this machine's loopback or the URL's own way;
+    `transport_doubt` says why times taken over it are not the engine's. `facts` is what the target knows of the place
+    where it runs, by name, for the report's provenance.
+    """
 
     event: Literal["engine-launched"] = "engine-launched"
     command: list[str]
     env: dict[str, str]
     endpoint: str
     log: str | None
+    transport: str | None = None
+    transport_doubt: str | None = None
+    facts: dict[str, str] = Field(default_factory=dict)
 
 
 class EngineReady(OfLaunch):
@@ -77,12 +133,14 @@ class EngineReady(OfLaunch):
 
 
 class EngineFailed(OfLaunch):
-    """The engine did not start, or died. `words` are its own last lines."""
+    """The engine did not start, or died. `words` are its own last lines; `seconds` how long after it could first be
+    seen that was said, where the target knows."""
 
     event: Literal["engine-failed"] = "engine-failed"
     stage: Literal["start", "run"]
     reason: str
     words: list[str]
+    seconds: float | None = None
 
 
 class GpuFound(_Event):
@@ -364,6 +422,9 @@ class RunFinished(_Event):
 
 Event = (
     RunStarted
+    | BaselineSaved
+    | BaselineRestored
+    | Warned
     | LaunchStarted
     | EngineLaunched
     | EngineReady

@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from runner.spec.invariants import Concurrency, Invariants, Key, Name
+from runner.spec.kubernetes import KubernetesSettings
 from runner.spec.process import ProcessSettings
 from runner.spec.strict import Strict
 from runner.spec.tables import TableId
@@ -132,6 +133,9 @@ class Experiment(Strict):
     env: Environment = Field(default_factory=dict)
     process: ProcessSettings = Field(
         default=ProcessSettings(), description="For --target process; the site file's own block wins, key by key."
+    )
+    kubernetes: KubernetesSettings = Field(
+        default=KubernetesSettings(), description="For --target kubernetes; the site file's own block wins, key by key."
     )
     template_values: dict[str, Any] = Field(default_factory=dict)
     conditions: dict[Key, Condition | None] = Field(

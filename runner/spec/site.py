@@ -7,6 +7,7 @@ from pydantic import AfterValidator, Field
 from pydantic_core import PydanticCustomError
 
 from runner.spec.invariants import Key, Name
+from runner.spec.kubernetes import KubernetesSite
 from runner.spec.problem import shown
 from runner.spec.process import ProcessSettings
 from runner.spec.strict import Strict
@@ -69,3 +70,4 @@ class Site(Strict):
     embedded: EmbeddedSite = EmbeddedSite()
     process: ProcessSettings = ProcessSettings()
     endpoint: EndpointSite = EndpointSite()
+    kubernetes: KubernetesSite = KubernetesSite()

@@ -7,12 +7,13 @@ import json
 import os
 import shlex
 import sys
+from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import Any
 
 from runner.plan.model import Arm, Plan
 from runner.spec.site import EmbeddedSite
-from runner.target.base import NoGpus, TargetError
+from runner.target.base import NoGpus, Stay, Survey, TargetError, nothing_changed
 from runner.target.child import Child
 from runner.target.port import free_port
 from runner.target.started import StartedEngine
@@ -55,6 +56,14 @@ class EmbeddedTarget:
     def problems(self, _: Plan) -> list[str]:
         """It takes every plan; what it cannot imitate it refuses at its start, in its own words."""
         return []
+
+    def survey(self, _: Plan) -> Survey:
+        """Nothing of anybody's will be changed."""
+        return Survey()
+
+    def stay(self, _: Stay) -> AbstractAsyncContextManager[None]:
+        """Nothing is changed that was there before."""
+        return nothing_changed()
 
     async def launch(self, model: str, arm: Arm, log: Path) -> EmbeddedEngine:
         """Start one. Raises TargetError when the process cannot be created."""

@@ -4,6 +4,7 @@ import asyncio
 import ipaddress
 import itertools
 from collections.abc import Iterator, Mapping
+from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -15,7 +16,7 @@ from runner.plan.model import Arm, Plan
 from runner.spec.nearest import hint, nearest
 from runner.spec.problem import shown
 from runner.spec.site import EndpointSite
-from runner.target.base import NoGpus, TargetError
+from runner.target.base import NoGpus, Stay, Survey, TargetError, nothing_changed
 
 _REACH_SECONDS = 10.0
 """For the whole answer; httpx's own limits are for each read of it."""
@@ -33,6 +34,15 @@ class EndpointEngine:
     def identity(self) -> str:
         """Its URL; which process answers there is told by the start time that it exposes."""
         return self.endpoint
+
+    @property
+    def transport(self) -> None:
+        """The URL says it."""
+
+    @property
+    def facts(self) -> dict[str, str]:
+        """Its place is not ours to see."""
+        return {}
 
     @property
     def gpus(self) -> NoGpus:
@@ -101,6 +111,14 @@ class EndpointTarget:
 
     def _url(self, plan: Plan, arm: Arm) -> str | None:
         return next((self._urls[key] for key in _keys(plan, arm) if key in self._urls), None)
+
+    def survey(self, _: Plan) -> Survey:
+        """Nothing of anybody's will be changed."""
+        return Survey()
+
+    def stay(self, _: Stay) -> AbstractAsyncContextManager[None]:
+        """Nothing is changed that was there before."""
+        return nothing_changed()
 
     async def launch(self, model: str, arm: Arm, log: Path) -> EndpointEngine:
         """Reach the server. Raises TargetError when nothing answers there."""

@@ -3,6 +3,7 @@
 import os
 import shlex
 import shutil
+from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ from runner.engine.environment import shaping, shown
 from runner.engine.served import MODELS_PATH, read_models
 from runner.plan.model import Arm, Plan
 from runner.spec.process import ProcessSettings
-from runner.target.base import LocalGpus, TargetError
+from runner.target.base import LocalGpus, Stay, Survey, TargetError, nothing_changed
 from runner.target.child import Child
 from runner.target.port import Listener, free_port, is_free, listeners
 from runner.target.started import StartedEngine
@@ -85,6 +86,14 @@ class ProcessTarget:
         if self._directory is not None and not Path(self._directory).is_dir():
             found.append(f"the working directory {self._directory} is no directory")
         return found
+
+    def survey(self, _: Plan) -> Survey:
+        """Nothing of anybody's will be changed."""
+        return Survey()
+
+    def stay(self, _: Stay) -> AbstractAsyncContextManager[None]:
+        """Nothing is changed that was there before."""
+        return nothing_changed()
 
     async def launch(self, model: str, arm: Arm, log: Path) -> ProcessEngine:
         """Start one. Raises TargetError where the port is taken, or no process can be made."""

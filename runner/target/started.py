@@ -13,6 +13,15 @@ class StartedEngine:
         self.env = env
 
     @property
+    def transport(self) -> None:
+        """The loopback interface."""
+
+    @property
+    def facts(self) -> dict[str, str]:
+        """It runs here."""
+        return {}
+
+    @property
     def identity(self) -> str:
         """The process id."""
         return f"pid {self._child.pid}"

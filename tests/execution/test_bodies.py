@@ -16,7 +16,7 @@ from runner.execution.run import execute
 from runner.plan.model import Arm
 from runner.record import events
 from runner.spec.site import EmbeddedSite
-from runner.target.base import RunningEngine
+from runner.target.base import RunningEngine, nothing_changed
 from runner.target.embedded import EmbeddedTarget
 
 
@@ -74,6 +74,9 @@ class RelayedTarget:
 
     def settings(self) -> dict[str, Any]:
         return {}
+
+    def stay(self, _: Any) -> Any:
+        return nothing_changed()
 
     async def launch(self, model: str, arm: Arm, log: Path) -> Any:
         relay = Relay(await self.inner.launch(model, arm, log), self.seen)

@@ -25,7 +25,7 @@ from runner.sample.gpu import smi as reading_by_smi
 from runner.sample.gpu.aside import Aside
 from runner.sample.gpu.smi import open_smi
 from runner.spec.site import EmbeddedSite
-from runner.target.base import LocalGpus, NoGpus, RunningEngine
+from runner.target.base import LocalGpus, NoGpus, RunningEngine, nothing_changed
 from runner.target.embedded import EmbeddedTarget, write_nvidia_smi
 
 UUID = Card().uuid
@@ -58,6 +58,9 @@ class GpuTarget:
 
     def settings(self) -> dict[str, Any]:
         return {}
+
+    def stay(self, _: Any) -> Any:
+        return nothing_changed()
 
     async def launch(self, model: str, arm: Arm, log: Path) -> Any:
         inner = EmbeddedTarget(EmbeddedSite.model_validate({"time-scale": 0.1}))

@@ -207,7 +207,6 @@ def test_the_exit_code_does_not_wait_for_what_is_left(
     start: Callable[..., Child], patience: Callable[[float], None]
 ) -> None:
     patience(60)
-    before = ours()  # servers that other tests of this session keep
     child = start(DEAF + "import os\nif os.fork():\n os._exit(5)\nprint('worker', os.getpid())\n" + SLEEP)
     assert until(lambda: child.exit_code() is not None)
     worker = int(said(child, "worker")[0])
