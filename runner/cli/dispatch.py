@@ -17,7 +17,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
 }
 RUN_SPEC = "runner.cli.run_spec"
 
-_HELP = """usage: run SPEC [--target NAME] [--site FILE]
+_HELP = """usage: run SPEC [--target NAME] [--site FILE] [--yes]
        run COMMAND ...
 
 Run an experiment of LLM serving, written in YAML, and report what it shows.

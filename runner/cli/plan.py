@@ -1,16 +1,18 @@
-"""`run plan SPEC`: what would be started, sent and checked. Nothing is started."""
+"""`run plan SPEC`: what would be started, sent and checked, and changed of what is there. Nothing is."""
 
 import json
 from argparse import ArgumentParser
 
-from runner.cli.inputs import add_inputs, read_inputs
+from runner.cli.inputs import Inputs, add_inputs, read_inputs
 from runner.cli.pipe import tell
+from runner.cli.survey import survey_lines
 from runner.exit_code import ExitCode
 from runner.plan.show import show_plan
 
 
 def main(argv: list[str]) -> int:
-    """0, or 2 for an invalid spec, and for a plan that the target cannot carry out here: that is shown all the same."""
+    """0, or 2 for an invalid spec, and for a plan that the target cannot carry out here: that is shown all the same. 8
+    where it must not be."""
     parser = ArgumentParser(prog="run plan", description="Show what a spec would do, without doing it.")
     add_inputs(parser)
     parser.add_argument("--json", action="store_true", help="the whole plan as JSON")
@@ -29,4 +31,15 @@ def main(argv: list[str]) -> int:
     if inputs.refused:
         tell(*inputs.refused)
         return ExitCode.INVALID
-    return 0
+    return _surveyed(inputs, told=not options.json)
+
+
+def _surveyed(inputs: Inputs, *, told: bool) -> int:
+    survey = inputs.target.survey(inputs.plan)
+    if told:
+        for line in survey_lines(survey, inputs.plan.arm(inputs.plan.baseline).label):
+            print(line)
+    found = [*survey.problems, *survey.refusals]
+    if found:
+        tell(*(f"run: target {inputs.target.name}: {one}" for one in found))
+    return ExitCode.INVALID if survey.problems else ExitCode.REFUSED if survey.refusals else 0

@@ -13,6 +13,7 @@ from runner import __version__
 from runner.cli.inputs import Inputs, add_inputs, read_inputs
 from runner.cli.pipe import say, tell
 from runner.cli.progress import Progress
+from runner.cli.survey import consent, survey_lines
 from runner.execution.context import Context
 from runner.execution.run import execute
 from runner.exit_code import ExitCode
@@ -22,14 +23,16 @@ from runner.record.journal import JournalWriter
 from runner.report.summary import terminal_summary
 from runner.report.write import write_report
 from runner.target.base import Target
-from runner.target.choose import TARGETS, found_kubeconfig
+from runner.target.choose import found_kubeconfig
 
 
 def main(argv: list[str]) -> int:
     """The run's exit code; the last line on stdout is the run's directory."""
     parser = ArgumentParser(prog="run", description="Run an experiment and report what it shows.")
     add_inputs(parser)
-    inputs = read_inputs(parser.parse_args(argv))
+    parser.add_argument("--yes", action="store_true", help="agree to what will be changed of what was there before")
+    options = parser.parse_args(argv)
+    inputs = read_inputs(options)
     if inputs is None:
         return ExitCode.INVALID
     if inputs.refused:
@@ -37,6 +40,9 @@ def main(argv: list[str]) -> int:
         return ExitCode.INVALID
     _say_target(inputs)
     target = inputs.target
+    code = _surveyed(inputs, agreed=options.yes)
+    if code is not None:
+        return code
     try:
         directory = create_run_directory(Path(inputs.site.runs), inputs.plan.name, datetime.now(UTC))
         write_whole(directory / SPEC, inputs.spec.text)
@@ -52,14 +58,29 @@ def main(argv: list[str]) -> int:
     return int(reported.code)
 
 
+def _surveyed(inputs: Inputs, *, agreed: bool) -> ExitCode | None:
+    """Look at the place and tell; the exit code where the run must not begin."""
+    name = inputs.target.name
+    survey = inputs.target.survey(inputs.plan)
+    tell(*survey_lines(survey, inputs.plan.arm(inputs.plan.baseline).label))
+    for found, code in ((survey.problems, ExitCode.INVALID), (survey.refusals, ExitCode.REFUSED)):
+        if found:
+            tell(*(f"run: target {name}: {one}" for one in found))
+            return code
+    refused = consent(survey, given=agreed)
+    if refused is not None:
+        tell(f"run: target {name}: {refused}")
+        return ExitCode.REFUSED
+    return None
+
+
 def _say_target(inputs: Inputs) -> None:
     tell(f"target: {inputs.target.name} (named by: {inputs.origin})")
     kubeconfig = found_kubeconfig(os.environ)
     if inputs.origin == "default" and kubeconfig is not None:
-        missing = "" if "kubernetes" in TARGETS else " (a target that this version does not have yet)"
         tell(
             f"note: there is a kubeconfig at {kubeconfig}, but no target was named: this run is simulated. "
-            f"To measure the cluster: run {inputs.spec.path} --target kubernetes{missing}",
+            f"To measure the cluster: run {inputs.spec.path} --target kubernetes",
         )
 
 

@@ -6,6 +6,10 @@ import re
 from collections.abc import Iterable
 from typing import Final
 
+from .log import read_log
+from .log_line import is_access
+
+_LAST_WORDS: Final = 12
 _CAUSES: Final[tuple[tuple[re.Pattern[str], str], ...]] = (
     (re.compile(r"CUDA out of memory|OutOfMemoryError"), "it ran out of GPU memory"),
     (
@@ -19,6 +23,13 @@ _CAUSES: Final[tuple[tuple[re.Pattern[str], str], ...]] = (
     (re.compile(r"EngineCore encountered an issue|[Ee]ngine core .*exited unexpectedly"), "its core process died"),
 )
 """In this order: what is said of the consequence comes after what is said of the cause."""
+
+
+def last_words(log: Iterable[str]) -> list[str]:
+    """An engine's own words for what went wrong, out of its log: its error lines, else its last lines."""
+    lines = [line.rstrip("\r") for line in log if line.strip() and not is_access(line)]
+    errors = list(read_log(lines).errors)
+    return (errors or lines)[-_LAST_WORDS:]
 
 
 def cause(words: Iterable[str]) -> str | None:

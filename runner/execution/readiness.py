@@ -5,10 +5,7 @@ import signal
 
 import httpx
 
-from runner.engine import metrics
-from runner.engine.failure import cause
-from runner.engine.log import read_log
-from runner.engine.log_line import is_access
+from runner.engine import failure, metrics
 from runner.engine.verdict import Verdict
 from runner.execution.context import Context, Stopped
 from runner.execution.idle import IdleWatch
@@ -22,7 +19,6 @@ from runner.sample.scrape import Scrape, scrape
 from runner.target.base import RunningEngine, TargetError
 
 _POLL = 0.05
-_LAST_WORDS = 12
 
 
 async def wait_ready(
@@ -43,6 +39,7 @@ async def wait_ready(
         watch.begins(await scrape(client, engine.endpoint, context.clock))
     judged = await _first_completion(context, engine, encode_body(body), str(body["model"]), started)
     watch.answered([judged])
+    await engine.look()
     if (other := engine.stranger()) is not None:
         raise TargetError(other, last_words(engine))
     async with httpx.AsyncClient(trust_env=False) as client:
@@ -69,6 +66,7 @@ async def _first_completion(context: Context, engine: RunningEngine, body: bytes
     deadline = started + int(limit * 1e9)
     index = 0
     while not context.stop.is_set():
+        await engine.look()
         code = engine.exit_code()
         if code is not None:
             raise TargetError(*ended(engine, code, "while starting"))
@@ -95,16 +93,14 @@ async def _first_completion(context: Context, engine: RunningEngine, body: bytes
 def ended(engine: RunningEngine, code: int, when: str) -> tuple[str, list[str]]:
     """How and when the engine ended, of what as far as its own words say, and these words."""
     words = last_words(engine)
-    told = cause(words)
+    told = failure.cause(words)
     how = f"with exit code {code}" if code >= 0 else f"by {signal.Signals(-code).name}"
     return f"the engine ended {how} {when}{f': {told}' if told else ''}", words
 
 
 def last_words(engine: RunningEngine) -> list[str]:
-    """The engine's own words for what went wrong: its error lines, else its last lines."""
-    lines = [line.rstrip("\r") for line in engine.log() or [] if line.strip() and not is_access(line)]
-    errors = list(read_log(lines).errors)
-    return (errors or lines)[-_LAST_WORDS:]
+    """The engine's own words for what went wrong."""
+    return failure.last_words(engine.log() or [])
 
 
 def engine_identity(engine: RunningEngine, seen: Scrape) -> str:

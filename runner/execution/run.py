@@ -16,6 +16,9 @@ from runner.record.events import EngineFailed, EngineLaunched, EngineStopped, La
 from runner.sample.gauges import FIRST_REQUEST
 from runner.target.base import RunningEngine, Stay, Target, TargetError
 
+_SHOWN_SECONDS = 5.0
+_SHOWN_POLL = 0.2
+
 
 async def execute(context: Context, target: Target) -> None:
     """Carry the plan out. What goes wrong with an engine becomes an event; an engine is always stopped.
@@ -124,13 +127,25 @@ async def _measure(context: Context, launch: Launch, arm: Arm, engine: RunningEn
 
 async def _lost(context: Context, engine: RunningEngine, when: str) -> TargetError | None:
     """Why nothing more can be measured on this engine; None where it still answers, and answers alone."""
+    await engine.look()
     code = engine.exit_code()
+    reason = engine.stranger()
+    if code is None and reason is None and not context.stop.is_set():
+        reason = await unreachable(context, engine)
+        if reason is not None:
+            code = await _seen_to_end(engine)
     if code is not None:
         return TargetError(*ended(engine, code, when))
-    reason = engine.stranger()
-    if reason is None and not context.stop.is_set():
-        reason = await unreachable(context, engine)
     return None if reason is None else TargetError(f"{reason} {when}", last_words(engine))
+
+
+async def _seen_to_end(engine: RunningEngine) -> int | None:
+    """How an engine ended that does not answer any more. Where others watch over it, they show that a moment later."""
+    deadline = asyncio.get_running_loop().time() + _SHOWN_SECONDS
+    while engine.command and engine.exit_code() is None and asyncio.get_running_loop().time() < deadline:
+        await asyncio.sleep(_SHOWN_POLL)
+        await engine.look()
+    return engine.exit_code()
 
 
 def _failed(context: Context, launch: Launch, stage: str, error: TargetError) -> None:

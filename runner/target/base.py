@@ -134,6 +134,9 @@ class RunningEngine(Protocol):
     def facts(self) -> dict[str, str]:
         """What the target knows of the place where it runs, by name."""
 
+    async def look(self) -> None:
+        """Bring `exit_code`, `stranger` and `log` up to date, where the target has to ask for them."""
+
     def exit_code(self) -> int | None:
         """None while it lives, or where the target cannot know."""
 

@@ -49,6 +49,9 @@ class EndpointEngine:
         """They are its host's."""
         return NoGpus("the server's GPUs are not this machine's to read")
 
+    async def look(self) -> None:
+        """There is nothing to ask for."""
+
     def exit_code(self) -> None:
         """Its end is not ours to see."""
 

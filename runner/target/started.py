@@ -26,6 +26,9 @@ class StartedEngine:
         """The process id."""
         return f"pid {self._child.pid}"
 
+    async def look(self) -> None:
+        """There is nothing to ask for."""
+
     def exit_code(self) -> int | None:
         """None while it lives."""
         return self._child.exit_code()
