@@ -8,6 +8,8 @@ from typing import Final
 
 from .reply import load_json
 
+CHAT_PATH: Final = "/v1/chat/completions"
+METRICS_PATH: Final = "/metrics"
 MODELS_PATH: Final = "/v1/models"
 VERSION_PATH: Final = "/version"
 

@@ -12,9 +12,9 @@ from runner.execution.readiness import ended, last_words, unreachable, wait_read
 from runner.execution.requests import Place, launch_folder
 from runner.execution.rounds import RoundRunner
 from runner.plan.model import Arm, Launch
-from runner.record.events import EngineFailed, EngineLaunched, EngineStopped, LaunchStarted, Refused
+from runner.record.events import DeclinedToRun, EngineFailed, EngineLaunched, EngineStopped, LaunchStarted, Refused
 from runner.sample.gauges import FIRST_REQUEST
-from runner.target.base import RunningEngine, Stay, Target, TargetError
+from runner.target.base import Declined, RunningEngine, Stay, Target, TargetError
 
 _SHOWN_SECONDS = 5.0
 _SHOWN_POLL = 0.2
@@ -30,6 +30,9 @@ async def execute(context: Context, target: Target) -> None:
         try:
             stay = Stay(context.plan, context.directory.name, context.directory, context.emit)
             await stack.enter_async_context(target.stay(stay))
+        except Declined as error:
+            context.emit(DeclinedToRun(reason=str(error)))
+            return
         except TargetError as error:
             first = context.plan.launches[0]
             context.emit(LaunchStarted(arm=first.arm, replicate=first.replicate))

@@ -7,11 +7,10 @@ from typing import Any
 
 import httpx
 
+from runner.engine.served import CHAT_PATH
 from runner.engine.verdict import Verdict
 from runner.load.exchange import Exchange, exchange, http_client
 from runner.record.clock import RunClock
-
-CHAT_PATH = "/v1/chat/completions"
 
 
 @dataclass(frozen=True, slots=True)

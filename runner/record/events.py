@@ -88,6 +88,13 @@ class BaselineRestored(_Event):
     seconds: float
 
 
+class DeclinedToRun(_Event):
+    """The target found its place not as a run needs it, and changed nothing: nothing was measured."""
+
+    event: Literal["declined"] = "declined"
+    reason: str
+
+
 class Warned(_Event):
     """A warning that came from where the engines run, once each, and what it answered."""
 
@@ -424,6 +431,7 @@ Event = (
     RunStarted
     | BaselineSaved
     | BaselineRestored
+    | DeclinedToRun
     | Warned
     | LaunchStarted
     | EngineLaunched

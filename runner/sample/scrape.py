@@ -9,9 +9,9 @@ import httpx
 
 from runner.engine import metrics
 from runner.engine.exposition import Exposition, ExpositionError, MixedModelsError, parse
+from runner.engine.served import METRICS_PATH
 from runner.record.clock import RunClock
 
-METRICS_PATH = "/metrics"
 _HEADERS = {"accept-encoding": "identity"}
 """Compressing its metrics would cost the engine time that belongs to the load."""
 _SCRAPE_TIMEOUT = 10.0

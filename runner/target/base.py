@@ -20,6 +20,10 @@ class TargetError(Exception):
         self.seconds = seconds
 
 
+class Declined(TargetError):
+    """The place is not as a run needs it; nothing of it was changed."""
+
+
 @dataclass(frozen=True, slots=True)
 class Survey:
     """What a target found where the engines will run, before it changed anything.
@@ -171,7 +175,8 @@ class Target(Protocol):
         reached is a problem of the survey."""
 
     def stay(self, stay: Stay) -> AbstractAsyncContextManager[None]:
-        """Around all launches of a run: what was there is saved before, and put back after, however the run ends."""
+        """Around all launches of a run: what was there is saved before, and put back after, however the run ends.
+        Entering raises Declined before anything was changed, else TargetError."""
 
     async def launch(self, model: str, arm: Arm, log: Path) -> RunningEngine:
         """Start one fresh engine process, its output kept in `log`, or reach the one that is there. Raises

@@ -15,10 +15,18 @@ from runner.target.process import ProcessTarget
 ENVIRONMENT = "RUNNER_TARGET"
 DEFAULT = "embedded"
 
+
+def _kubernetes(site: Site, spec: Spec) -> Target:
+    from runner.target.kubernetes.target import KubernetesTarget  # noqa: PLC0415 - its client takes a second to import
+
+    return KubernetesTarget(spec, site)
+
+
 TARGETS: Mapping[str, Callable[[Site, Spec], Target]] = {
     "embedded": lambda site, _: EmbeddedTarget(site.embedded),
     "process": lambda site, spec: ProcessTarget(spec.experiment.process.beside(spec.folder), site.process),
     "endpoint": lambda site, _: EndpointTarget(site.endpoint),
+    "kubernetes": _kubernetes,
 }
 
 

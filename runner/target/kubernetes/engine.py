@@ -1,0 +1,161 @@
+"""One engine in a Pod."""
+
+import asyncio
+import time
+from collections.abc import Mapping
+from typing import Any
+
+from runner.engine.environment import shown
+from runner.target.base import Lines, NoGpus, RemoteGpus, Transport
+from runner.target.kubernetes.calls import read
+from runner.target.kubernetes.cluster import Cluster, ClusterError
+from runner.target.kubernetes.neighbours import neighbours
+from runner.target.kubernetes.pod_exec import execute
+from runner.target.kubernetes.pod_log import PodLog
+from runner.target.kubernetes.port_forward import PortForward
+
+_BETWEEN_LOOKS = 0.5
+
+
+class KubernetesEngine:
+    """The engine container of one Pod, known by the Pod's UID."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        pod: dict[str, Any],
+        container: str,
+        *,
+        endpoint: str,
+        transport: Transport,
+        facts: Mapping[str, str],
+        log: PodLog,
+        forward: PortForward | None,
+        gpu_command: list[str],
+    ) -> None:
+        """`pod` as it was when it was Ready; `forward` is closed with the engine, and so is `log`."""
+        self._cluster, self._pod, self._container_name = cluster, pod, container
+        self._log, self._forward, self._gpu_command = log, forward, gpu_command
+        self._looked = time.monotonic()
+        self._exit_code: int | None = None
+        self._lost: str | None = None
+        self.endpoint = endpoint
+        self.transport = transport
+        self.facts = dict(facts)
+        spec = container_spec(pod, container)
+        self.command = [*(spec.get("command") or []), *(spec.get("args") or [])]
+        self.env = {one["name"]: _value(one) for one in spec.get("env") or []}
+
+    @property
+    def identity(self) -> str:
+        """The Pod's name and UID."""
+        return f"pod {self._name} {self._uid}"
+
+    @property
+    def gpus(self) -> RemoteGpus | NoGpus:
+        """Its container's, where it was given any."""
+        spec = container_spec(self._pod, self._container_name)
+        limits = (spec.get("resources") or {}).get("limits") or {}
+        if not any(name.partition("/")[2].startswith("gpu") for name in limits) and not self._pod["spec"].get(
+            "runtimeClassName"
+        ):
+            return NoGpus("the container asks for no GPU")
+        return RemoteGpus(self._gpu_command, self._execute, self._neighbours)
+
+    async def look(self) -> None:
+        """Ask the cluster what became of the Pod, at most twice a second."""
+        if time.monotonic() - self._looked < _BETWEEN_LOOKS:
+            return
+        self._looked = time.monotonic()
+        try:
+            pod = await read(lambda: self._cluster.get("Pod", self._name))
+        except ClusterError:
+            return  # the API server may be away for a while: the engine is not
+        if pod is None or pod["metadata"]["uid"] != self._uid:
+            self._lost = f"the Pod {self._name} was deleted"
+            return
+        if "deletionTimestamp" in pod["metadata"]:
+            self._lost = f"the Pod {self._name} is being deleted"
+        status = pod.get("status", {})
+        if status.get("phase") == "Failed" and status.get("reason"):
+            self._lost = f"the Pod {self._name} failed: {status['reason']}: {status.get('message', '')}".rstrip(": ")
+        self._exit_code = _ended(status, self._container_name)
+
+    def exit_code(self) -> int | None:
+        """That of the container's process that was measured: one that was started again is another engine."""
+        return self._exit_code
+
+    def log(self) -> list[str]:
+        """Its output so far."""
+        return self._log.lines()
+
+    def stranger(self) -> str | None:
+        """Why it is not this Pod any more that answers."""
+        return self._lost
+
+    async def stop(self) -> str:
+        """Let it go. It stays until the next condition, or the baseline, takes its place."""
+        await asyncio.to_thread(self._close)
+        return "left to the next rollout, which replaces its Pod"
+
+    @property
+    def remains(self) -> None:
+        """Nothing that would stand beside the next engine: its rollout waits for this Pod's end."""
+
+    def _close(self) -> None:
+        self._log.close()
+        if self._forward is not None:
+            self._forward.close()
+
+    def _execute(self, command: list[str]) -> Lines:
+        return execute(self._cluster, self._name, self._container_name, command)
+
+    def _neighbours(self) -> list[str]:
+        try:
+            everyone = self._cluster.list("Pod", everywhere=True, fields=f"spec.nodeName={self._node}")
+        except ClusterError as error:
+            raise OSError(f"the Pods of other namespaces cannot be listed: {error}") from None
+        return neighbours(everyone, self._pod)
+
+    @property
+    def _name(self) -> str:
+        return str(self._pod["metadata"]["name"])
+
+    @property
+    def _uid(self) -> str:
+        return str(self._pod["metadata"]["uid"])
+
+    @property
+    def _node(self) -> str:
+        return str(self._pod["spec"].get("nodeName"))
+
+
+def container_spec(pod: Mapping[str, Any], name: str) -> dict[str, Any]:
+    """The Pod's container of that name. Raises StopIteration where it has none."""
+    containers: list[dict[str, Any]] = pod["spec"]["containers"]
+    return next(one for one in containers if one["name"] == name)
+
+
+def container_status(status: Mapping[str, Any], name: str) -> dict[str, Any]:
+    """The status of the container of that name; empty where there is none yet."""
+    found: list[dict[str, Any]] = status.get("containerStatuses") or []
+    return next((one for one in found if one["name"] == name), {})
+
+
+def _ended(status: Mapping[str, Any], name: str) -> int | None:
+    container = container_status(status, name)
+    for state in ("state", "lastState"):
+        ended = (container.get(state) or {}).get("terminated")
+        if ended is not None:
+            return int(ended["exitCode"])
+    return None
+
+
+def _value(variable: Mapping[str, Any]) -> str:
+    """A variable as it may be shown: one by reference names where its value is."""
+    reference = (variable.get("valueFrom") or {}).get("secretKeyRef")
+    if reference is not None:
+        return f"(secret {reference.get('name')}, key {reference.get('key')})"
+    if "valueFrom" in variable:
+        return "(by reference)"
+    return shown(variable["name"], variable.get("value", ""))

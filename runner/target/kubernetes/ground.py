@@ -1,0 +1,207 @@
+"""What is there before a run: whether the plan can be carried out here, and what it would change."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from runner.plan.model import Arm, Plan
+from runner.target.base import Survey
+from runner.target.kubernetes.cluster import MANAGER, Cluster, ClusterError
+from runner.target.kubernetes.difference import RUNTIME, Difference, differences, leftovers
+from runner.target.kubernetes.lint import lint
+from runner.target.kubernetes.neighbours import holders
+from runner.target.kubernetes.ownership import autoscalers, conflicts, external_owners, is_hand, owned_by
+from runner.target.kubernetes.render import OWN_PREFIX, Rendered, TemplateError, render
+from runner.target.kubernetes.settings import Settings
+
+_DRY = "dry-run"
+
+
+@dataclass
+class Ground:
+    """The survey of one plan on one cluster. Everything blocks, and nothing is changed."""
+
+    cluster: Cluster
+    settings: Settings
+    plan: Plan
+    found: Survey = field(default_factory=Survey)
+
+    def survey(self) -> Survey:
+        """Look at everything; what makes no sense to look at after a problem is left out. Raises ClusterError."""
+        self.found.facts.update(
+            {
+                "context": self.cluster.context,
+                "namespace": self.cluster.namespace,
+                "server": f"{self.cluster.server}, Kubernetes {self.cluster.version}",
+            }
+        )
+        baseline = self._baseline()
+        if self.found.problems or self.found.refusals:
+            return self.found
+        live = baseline if self.settings.patches else None
+        if not self.settings.patches:
+            self._unmade()
+        rendered = [(arm, self._rendered(arm, live)) for arm in self.plan.arms]
+        if not self.found.problems:
+            self._lint([one for _, one in rendered if one is not None], live)
+        if self.found.problems or self.found.refusals:
+            return self.found
+        for arm, one in rendered:
+            assert one is not None
+            self._dry_run(arm, one, baseline)
+        if baseline is not None:
+            self._changes(baseline)
+        self._holders()
+        return self.found
+
+    def _baseline(self) -> dict[str, Any] | None:
+        named = self.settings.baseline
+        if named is None:
+            return None
+        live = self.cluster.get("Deployment", named.deployment)
+        if live is None:
+            there = ", ".join(one["metadata"]["name"] for one in self.cluster.list("Deployment")) or "none"
+            self.found.problems.append(
+                f"the baseline, Deployment {named.deployment}, does not exist in the namespace "
+                f"{self.cluster.namespace}; Deployments there: {there}"
+            )
+            return None
+        if owned_by(live, MANAGER):
+            self.found.refusals.append(
+                f"the Deployment {named.deployment} is held by another run, or one that was killed left it so: fields of "
+                f"it are owned by {MANAGER}. Wait for that run, or put its saved object back: kubectl replace -f "
+                f"RUN/baseline.json"
+            )
+        for owner in external_owners(live):
+            if owner.fights:
+                self.found.refusals.append(
+                    f"the Deployment {named.deployment} is kept as it is by {owner.words}, which would undo every "
+                    f"condition; pause that first"
+                )
+            else:
+                self.found.notes.append(f"the Deployment {named.deployment} was made by {owner.words}")
+        for scaler in self._autoscalers(named.deployment):
+            self.found.refusals.append(
+                f"the Deployment {named.deployment} is scaled by the HorizontalPodAutoscaler {scaler}, which would start "
+                f"a second engine, or end one; remove it for the time"
+            )
+        return live
+
+    def _autoscalers(self, name: str) -> list[str]:
+        try:
+            return autoscalers(self.cluster.list("HorizontalPodAutoscaler"), name)
+        except ClusterError as error:
+            self.found.notes.append(f"whether an autoscaler changes {name} is not known: {error}")
+            return []
+
+    def _unmade(self) -> None:
+        """The Deployment of the conditions is not there yet: what somebody else made is never removed."""
+        name = self.settings.name
+        if self.cluster.get("Deployment", name) is not None:
+            self.found.refusals.append(
+                f"the Deployment {name} exists already; to run the conditions in it, say kubernetes: {{baseline: "
+                f"{{deployment: {name}}}}}, else give the conditions' Deployment another name: kubernetes: {{name: ...}}"
+            )
+
+    def _rendered(self, arm: Arm, live: dict[str, Any] | None) -> Rendered | None:
+        selector = None if live is None else live["spec"]["selector"].get("matchLabels")
+        try:
+            return render(self.settings, self.plan, arm, selector=selector, launch=_DRY, run=_DRY)
+        except TemplateError as error:
+            self.found.problems.append(str(error))
+            return None
+
+    def _lint(self, rendered: list[Rendered], live: dict[str, Any] | None) -> None:
+        try:
+            classes = {one["metadata"]["name"] for one in self.cluster.list("RuntimeClass")}
+        except ClusterError as error:
+            classes = None
+            self.found.notes.append(f"which RuntimeClasses there are is not known: {error}")
+        told = set()
+        for one in rendered:
+            for finding in lint(
+                one.deployment,
+                startup_seconds=self.plan.limits.startup_seconds,
+                runtime_classes=classes,
+                live=live,
+                allow=self.settings.allow,
+            ):
+                told.add(f"{finding.rule}: {finding.words}")
+        self.found.problems.extend(sorted(told))
+
+    def _dry_run(self, arm: Arm, rendered: Rendered, baseline: dict[str, Any] | None) -> None:
+        """Ask the server what it would make of the manifest, and whose fields that would take."""
+        manifest = rendered.deployment
+        try:
+            result = self.cluster.apply(manifest, dry_run=True)
+        except ClusterError as error:
+            if error.reason != "Conflict":
+                self.found.problems.append(f"the server does not take the condition `{arm.label}`: {error}")
+                return
+            if not self._taken_over(error):
+                return
+            try:
+                result = self.cluster.apply(manifest, force=True, dry_run=True)
+            except ClusterError as second:
+                self.found.problems.append(f"the server does not take the condition `{arm.label}`: {second}")
+                return
+        if arm.id == self.plan.baseline and baseline is not None:
+            self.found.differences.extend(str(one) for one in self._differing(baseline, result))
+            self._kept(baseline, manifest, result)
+
+    def _taken_over(self, error: ClusterError) -> bool:
+        """List the fields that would be taken: from the user's own hands, which is told; from nobody else."""
+        foreign = False
+        for one in conflicts(error.causes):
+            if is_hand(one.manager):
+                self._once(self.found.changes, f"taken over from {one.manager}: {one.field}")
+            else:
+                foreign = True
+                self._once(
+                    self.found.refusals,
+                    f"the field {one.field} is owned by {one.manager}, and not by a person's kubectl: it would be taken "
+                    f"from that. Leave it out of what is rendered, or run the conditions beside it: kubernetes: "
+                    f"{{baseline: {{take-over: scale-to-zero}}}}",
+                )
+        return not foreign
+
+    def _differing(self, baseline: dict[str, Any], result: dict[str, Any]) -> Iterator[Difference]:
+        before, after = baseline, result
+        if not self.settings.patches:
+            before, after = ({"spec": {"template": {"spec": one["spec"]["template"]["spec"]}}} for one in (before, after))
+        for one in differences(before, after, ignore=RUNTIME):
+            if OWN_PREFIX not in one.path:
+                yield one
+
+    def _kept(self, baseline: dict[str, Any], manifest: dict[str, Any], result: dict[str, Any]) -> None:
+        if not self.settings.patches:
+            return
+        for path in leftovers(baseline, manifest, result):
+            self.found.notes.append(f"kept from the baseline, in every condition alike: {path}")
+
+    def _changes(self, baseline: dict[str, Any]) -> None:
+        name = f"Deployment {self.cluster.namespace}/{baseline['metadata']['name']}"
+        if self.settings.patches:
+            count = len(self.plan.launches)
+            first = f"{name}: patched and rolled out {count} time{'s' * (count > 1)}, then replaced by what it is now"
+        else:
+            first = f"{name}: scaled from {baseline['spec'].get('replicas', 1)} to 0 for the time of the run, then back"
+        self.found.changes.insert(0, first)
+
+    def _holders(self) -> None:
+        limits = (self.settings.resources or {}).get("limits") or {}
+        for resource in limits:
+            if "/" not in resource:
+                continue
+            try:
+                pods = self.cluster.list("Pod", everywhere=True)
+            except ClusterError as error:
+                self.found.notes.append(f"who holds {resource} is not known: {error}")
+                return
+            for holder in holders(pods, resource):
+                self.found.notes.append(f"{resource} is held by {holder}")
+
+    @staticmethod
+    def _once(lines: list[str], line: str) -> None:
+        if line not in lines:
+            lines.append(line)

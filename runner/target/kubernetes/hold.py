@@ -1,0 +1,166 @@
+"""One run's hold on a Deployment: what it was, what was written over it, and how it is put back."""
+
+import copy
+import json
+import time
+from collections.abc import Mapping
+from typing import Any
+
+from runner.target.kubernetes.cluster import MANAGER, Cluster, ClusterError
+from runner.target.kubernetes.difference import RUNTIME, Difference, differences
+from runner.target.kubernetes.ownership import owned_by
+from runner.target.kubernetes.render import LAUNCH
+
+_ATTEMPTS = 20
+_BETWEEN = 1.0
+
+
+class NotOurs(Exception):
+    """Somebody else changed the object meanwhile. `theirs` is what they changed, `undone` what a restore over it would
+    undo; each one line a field."""
+
+    def __init__(self, what: str, theirs: list[Difference], undone: list[Difference]) -> None:
+        super().__init__(what)
+        self.theirs, self.undone = theirs, undone
+
+    def lines(self) -> list[str]:
+        """Both differences, each under its heading."""
+        return [
+            "changed by somebody else since this run's last write:",
+            *(f"  {one}" for one in self.theirs),
+            "what putting the saved object back would change now:",
+            *(f"  {one}" for one in self.undone),
+        ]
+
+
+class Hold:
+    """Writes to one Deployment, each only over what the write before left. All calls block and raise ClusterError."""
+
+    def __init__(self, cluster: Cluster, name: str, saved: dict[str, Any] | None) -> None:
+        """`saved` is the object as it was; None where there was none."""
+        self._cluster, self.name, self.saved = cluster, name, saved
+        self._last = saved
+        self._sent: str | None = None
+
+    def apply(self, manifest: dict[str, Any]) -> dict[str, Any]:
+        """Server-side apply of a condition's manifest. Raises NotOurs where somebody else wrote in between."""
+        for attempt in range(_ATTEMPTS):
+            fenced = copy.deepcopy(manifest)
+            live = self._cluster.get("Deployment", self.name)
+            if live is not None:
+                self._own(live)
+                fenced["metadata"]["resourceVersion"] = live["metadata"]["resourceVersion"]
+            elif self._last is not None:
+                raise NotOurs("it was deleted meanwhile", [], [])
+            self._sent = _launch(manifest)
+            try:
+                self._last = self._cluster.apply(fenced, force=True)
+            except ClusterError as error:
+                # The controller writes its status at any time, which moves the version and nothing else.
+                if error.reason != "Conflict" or attempt == _ATTEMPTS - 1:
+                    raise
+                time.sleep(_BETWEEN / 10)
+            else:
+                return self._last
+        raise AssertionError("the last attempt returns or raises")
+
+    def scale(self, replicas: int) -> dict[str, Any]:
+        """Scale the Deployment, and nothing else of it."""
+        for attempt in range(_ATTEMPTS):
+            live = self._cluster.get("Deployment", self.name)
+            if live is None:
+                raise NotOurs("it was deleted meanwhile", [], [])
+            self._own(live)
+            try:
+                self._cluster.scale(self.name, replicas, resource_version=live["metadata"]["resourceVersion"])
+            except ClusterError as error:
+                if error.reason != "Conflict" or attempt == _ATTEMPTS - 1:
+                    raise
+                time.sleep(_BETWEEN / 10)
+                continue
+            self._last = self._cluster.get("Deployment", self.name)
+            assert self._last is not None
+            return self._last
+        raise AssertionError("the last attempt returns or raises")
+
+    def is_last(self, live: dict[str, Any]) -> bool:
+        """Whether an object is as this run left it."""
+        try:
+            self._own(live)
+        except NotOurs:
+            return False
+        return True
+
+    def put_back(self) -> dict[str, Any]:
+        """Replace the object by the saved one, and give every field back to its owner; returns it as it is then.
+
+        A replacement makes its writer the owner of what it changes. A second one, which changes nothing, may say who
+        owns what: that of the saved object. Raises NotOurs.
+        """
+        saved = self.saved
+        assert saved is not None
+        for attempt in range(_ATTEMPTS):
+            live = self._cluster.get("Deployment", self.name)
+            if live is None:
+                raise NotOurs("it was deleted meanwhile", [], [])
+            if not differences(saved, live, ignore=RUNTIME) and not owned_by(live, MANAGER):
+                return live
+            self._own(live)
+            try:
+                self._last = live = self._replace(saved, live)
+                self._last = live = self._replace(saved, live)
+            except ClusterError as error:
+                if error.status is not None and error.status < 500 and error.reason != "Conflict":
+                    raise
+                if attempt == _ATTEMPTS - 1:
+                    raise
+                time.sleep(_BETWEEN)
+        raise ClusterError("the object did not stay as it was put back")
+
+    def _replace(self, saved: Mapping[str, Any], live: Mapping[str, Any]) -> dict[str, Any]:
+        body = {key: value for key, value in saved.items() if key != "status"}
+        body["metadata"] = {
+            **saved["metadata"],
+            "resourceVersion": live["metadata"]["resourceVersion"],
+            "generation": live["metadata"]["generation"],
+        }
+        return self._cluster.replace(body)
+
+    def _own(self, live: dict[str, Any]) -> None:
+        """Raises NotOurs unless the object is as this run left it, but for what its controller writes. A write whose
+        answer was lost is known by its launch."""
+        last = self._last
+        if last is None:
+            if _launch(live) is None or _launch(live) != self._sent:
+                raise NotOurs("somebody else made it meanwhile", [], [])
+            return
+        if live["metadata"]["uid"] != last["metadata"]["uid"]:
+            raise NotOurs("it was deleted and made again meanwhile", *self._both(live))
+        if not differences(last, live, ignore=RUNTIME):
+            return
+        if self._sent is not None and _launch(live) == self._sent and _launch(last) != self._sent:
+            self._last = live
+            return
+        raise NotOurs("somebody else changed it meanwhile", *self._both(live))
+
+    def _both(self, live: dict[str, Any]) -> tuple[list[Difference], list[Difference]]:
+        last, saved = self._last, self.saved
+        return (
+            differences(last, live, ignore=RUNTIME) if last is not None else [],
+            differences(live, saved, ignore=RUNTIME) if saved is not None else [],
+        )
+
+
+def _launch(deployment: Mapping[str, Any]) -> str | None:
+    """Which launch a Deployment's template is of."""
+    template = deployment.get("spec", {}).get("template", {})
+    found = (template.get("metadata", {}).get("annotations") or {}).get(LAUNCH)
+    return found if isinstance(found, str) else None
+
+
+def written_out(saved: Mapping[str, Any]) -> str:
+    """The saved object as `kubectl replace -f` takes it: without what would forbid that later."""
+    body = {key: value for key, value in saved.items() if key != "status"}
+    gone = ("resourceVersion", "uid", "generation", "creationTimestamp", "managedFields")
+    body["metadata"] = {key: value for key, value in saved["metadata"].items() if key not in gone}
+    return json.dumps(body, ensure_ascii=False, indent=2) + "\n"

@@ -1,0 +1,93 @@
+"""What an engine that was there answers: asked before it is touched, and again once it is back."""
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import httpx
+
+from runner.engine import metrics
+from runner.engine.chat import read_reply
+from runner.engine.exposition import ExpositionError, MixedModelsError, parse
+from runner.engine.served import CHAT_PATH, METRICS_PATH, MODELS_PATH, read_models
+from runner.engine.verdict import Verdict
+
+_ASK_SECONDS = 10.0
+_ANSWER_SECONDS = 120.0
+_POLL = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class Probed:
+    """The names it serves, whether it is idle, and what became of one request; None where that cannot be known.
+    `unmet` says what an engine in good order would have answered otherwise."""
+
+    model: str | None
+    idle: str | None
+    request: str | None
+    unmet: str | None
+
+    @property
+    def facts(self) -> Mapping[str, str | None]:
+        """By name, for the record."""
+        return {"model": self.model, "idle": self.idle, "one request": self.request}
+
+
+def probe(url: str, patience: float) -> Probed:
+    """Ask the engine at `url`; what it does not answer is asked again for `patience` seconds. Blocks, never raises."""
+    deadline = time.monotonic() + patience
+    while True:
+        found = _probe(url)
+        if found.unmet is None or time.monotonic() > deadline:
+            return found
+        time.sleep(_POLL)
+
+
+def _probe(url: str) -> Probed:
+    with httpx.Client(trust_env=False, timeout=_ASK_SECONDS) as client:
+        try:
+            models = read_models(client.get(url + MODELS_PATH).content)
+        except httpx.HTTPError as error:
+            return Probed(None, None, None, f"{MODELS_PATH} is not answered: {_words(error)}")
+        if not models:
+            return Probed(None, None, None, f"{MODELS_PATH} lists no model")
+        names = ", ".join(model.id for model in models)
+        idle, busy = _idle(client, url)
+        if busy is not None:
+            return Probed(names, idle, None, busy)
+        request, failed = _request(client, url, models[0].id)
+        return Probed(names, idle, request, failed)
+
+
+def _idle(client: httpx.Client, url: str) -> tuple[str | None, str | None]:
+    """Whether it is idle, and why it is not. An engine that does not expose the gauges may be either."""
+    try:
+        exposition = parse(client.get(url + METRICS_PATH).text)
+        found = {name: exposition.total(name) for name in (metrics.RUNNING, metrics.WAITING)}
+    except (httpx.HTTPError, ExpositionError, MixedModelsError):
+        return None, None
+    if None in found.values():
+        return None, None
+    busy = ", ".join(f"{name} is {value:g}" for name, value in found.items() if value)
+    return ("no", f"it serves others: {busy}") if busy else ("yes", None)
+
+
+def _request(client: httpx.Client, url: str, model: str) -> tuple[str | None, str | None]:
+    body = {
+        "model": model,
+        "messages": [{"role": "user", "content": "Are you there?"}],
+        "max_tokens": 1,
+        "stream": False,
+    }
+    try:
+        answer = client.post(url + CHAT_PATH, json=body, timeout=_ANSWER_SECONDS)
+    except httpx.HTTPError as error:
+        return None, f"one request is not answered: {_words(error)}"
+    reply = read_reply(answer.status_code, answer.headers.get("content-type"), answer.content, model=model)
+    if reply.verdict is Verdict.OK:
+        return "answered", None
+    return f"{reply.verdict}", f"one request fails: {reply.verdict}: {reply.detail}"
+
+
+def _words(error: httpx.HTTPError) -> str:
+    return str(error) or type(error).__name__

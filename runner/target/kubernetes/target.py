@@ -1,0 +1,238 @@
+"""Engines as Deployments of a cluster, one after the other on the GPU that a Deployment of the user holds."""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+from contextlib import AbstractAsyncContextManager
+from pathlib import Path
+from typing import Any
+
+from runner.plan.model import Arm, Plan
+from runner.record.events import Warned
+from runner.spec.load import Spec
+from runner.spec.site import Site
+from runner.target.base import Stay, Survey, TargetError, Transport
+from runner.target.kubernetes.calls import read, written
+from runner.target.kubernetes.cluster import Cluster, ClusterError
+from runner.target.kubernetes.engine import KubernetesEngine, container_spec, container_status
+from runner.target.kubernetes.ground import Ground
+from runner.target.kubernetes.hold import NotOurs
+from runner.target.kubernetes.occupation import Occupation
+from runner.target.kubernetes.pod_log import PodLog
+from runner.target.kubernetes.port_forward import PortForward
+from runner.target.kubernetes.render import TemplateError, render
+from runner.target.kubernetes.rolling import RolledOut, rolled_out
+from runner.target.kubernetes.settings import merge
+
+_REACH_SECONDS = 5.0
+_FORWARD_DOUBT = (
+    "requests go through the API server's port-forward, which delays and bundles what the engine sends by more than "
+    "the time of a token"
+)
+
+
+class KubernetesTarget:
+    """Renders, applies, waits, measures, and puts back."""
+
+    name = "kubernetes"
+    simulated = False
+
+    def __init__(self, spec: Spec, site: Site) -> None:
+        self._settings = merge(spec.experiment.kubernetes, site.kubernetes, experiment=spec.experiment.name)
+        self._site = site.kubernetes
+        self._cluster: Cluster | None = None
+        self._warnings: list[tuple[str, str]] = []
+        self._stay: Stay | None = None
+        self._occupation: Occupation | None = None
+        self._launches = 0
+
+    def settings(self) -> dict[str, Any]:
+        """The merged settings, each with who gave it, and which cluster it is, once that is known."""
+        where: dict[str, Any] = {}
+        if self._cluster is not None:
+            where = {
+                "context": self._cluster.context,
+                "namespace": self._cluster.namespace,
+                "server": self._cluster.server,
+                "version": self._cluster.version,
+            }
+        return {**where, **self._settings.described()}
+
+    def problems(self, plan: Plan) -> list[str]:
+        """What is missing, and templates that do not render; the cluster is not asked."""
+        found = list(self._settings.missing())
+        if found:
+            return found
+        for arm in plan.arms:
+            try:
+                render(self._settings, plan, arm, selector=None, launch=None, run="plan")
+            except TemplateError as error:
+                if str(error) not in found:
+                    found.append(str(error))
+        return found
+
+    def survey(self, plan: Plan) -> Survey:
+        """Which cluster it is, what the run would change there, and whether it may."""
+        try:
+            return Ground(self._connected(), self._settings, plan).survey()
+        except ClusterError as error:
+            return Survey(problems=[str(error)])
+
+    def _connected(self) -> Cluster:
+        if self._cluster is None:
+            self._cluster = Cluster.connect(
+                kubeconfig=self._site.kubeconfig,
+                context=self._site.context,
+                namespace=self._site.namespace,
+                warned=lambda about, text: self._warnings.append((about, text)),
+            )
+        return self._cluster
+
+    def stay(self, stay: Stay) -> AbstractAsyncContextManager[None]:
+        """Save the baseline, and put it back."""
+        return self._occupied(stay)
+
+    @contextlib.asynccontextmanager
+    async def _occupied(self, stay: Stay) -> AsyncIterator[None]:
+        occupation = Occupation(await read(self._connected), self._settings, stay)
+        self._stay, self._occupation = stay, occupation
+        self._tell_warnings()
+        await occupation.save()
+        try:
+            await occupation.take_place()
+            yield
+        finally:
+            try:
+                await occupation.give_back()
+            finally:
+                self._tell_warnings()
+
+    def _tell_warnings(self) -> None:
+        """The API server's warnings so far; they come in threads, and are told from here alone."""
+        assert self._stay is not None
+        while self._warnings:
+            about, text = self._warnings.pop(0)
+            self._stay.emit(Warned(source="API server", about=about, text=text))
+
+    async def launch(self, model: str, arm: Arm, log: Path) -> KubernetesEngine:
+        """Apply the condition and wait for its own Pod. Raises TargetError."""
+        assert self._stay is not None and self._occupation is not None and self._cluster is not None
+        cluster, occupation, settings = self._cluster, self._occupation, self._settings
+        self._launches += 1
+        launch = f"{self._stay.run}.{self._launches}"
+        pod_log: PodLog | None = None
+
+        def seen(pod: dict[str, Any]) -> PodLog:
+            nonlocal pod_log
+            if pod_log is not None:
+                pod_log.close()
+            pod_log = PodLog(cluster, pod["metadata"]["name"], settings.name, log)
+            pod_log.start()
+            return pod_log
+
+        try:
+            rendered = render(
+                settings, self._stay.plan, arm, selector=occupation.selector, launch=launch, run=self._stay.run
+            )
+            applied = await written(lambda: occupation.hold.apply(rendered.deployment))
+            service = await occupation.service(rendered.service) if settings.needs_service else None
+            self._tell_warnings()
+            limit = self._stay.plan.limits.startup_seconds
+            done = await rolled_out(cluster, applied, settings.name, limit, lambda pod: seen(pod).lines)
+            assert pod_log is not None
+            return await self._engine(done, service, pod_log)
+        except (ClusterError, NotOurs, TemplateError) as error:
+            self._let_go(pod_log)
+            raise TargetError(str(error), error.lines() if isinstance(error, NotOurs) else None) from None
+        except BaseException:
+            self._let_go(pod_log)
+            raise
+
+    @staticmethod
+    def _let_go(pod_log: PodLog | None) -> None:
+        if pod_log is not None:
+            pod_log.close()
+
+    async def _engine(self, done: RolledOut, service: dict[str, Any] | None, log: PodLog) -> KubernetesEngine:
+        assert self._cluster is not None
+        cluster, settings, pod = self._cluster, self._settings, done.pod
+        forward: PortForward | None = None
+        match settings.transport:
+            case "port-forward":
+                forward = await read(lambda: PortForward(cluster, pod["metadata"]["name"], settings.port))
+                endpoint = forward.url
+            case "cluster-ip":
+                assert service is not None
+                endpoint = _url(service["spec"]["clusterIP"], settings.port)
+            case "node-port":
+                assert service is not None
+                endpoint = _url(pod["status"]["hostIP"], service["spec"]["ports"][0]["nodePort"])
+            case _:
+                endpoint = _url(pod["status"]["podIP"], settings.port)
+        if forward is None:
+            await _reached(endpoint, settings.transport)
+        node = await read(lambda: _node(cluster, pod))
+        inside = ", from inside the cluster" * cluster.in_cluster
+        return KubernetesEngine(
+            cluster,
+            pod,
+            settings.name,
+            endpoint=endpoint,
+            transport=Transport(f"{settings.transport}{inside}", _FORWARD_DOUBT if forward is not None else None),
+            facts=_facts(cluster, done, node, settings.name),
+            log=log,
+            forward=forward,
+            gpu_command=settings.gpu_command,
+        )
+
+
+def _url(host: str, port: int) -> str:
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+
+async def _reached(endpoint: str, transport: str) -> None:
+    """Raises TargetError where nothing can be sent from here: the engine is Ready, the way to it is not."""
+    host, _, port = endpoint.removeprefix("http://").rpartition(":")
+    try:
+        async with asyncio.timeout(_REACH_SECONDS):
+            _, writer = await asyncio.open_connection(host.strip("[]"), int(port))
+    except (OSError, TimeoutError) as error:
+        why = str(error) or f"no connection within {_REACH_SECONDS:g} s"
+        raise TargetError(
+            f"the engine is Ready and cannot be reached from here at {endpoint} ({transport}): {why}. Run on the "
+            f"cluster's node or in the cluster, or choose another way: kubernetes: {{transport: node-port}}"
+        ) from None
+    writer.close()
+    with contextlib.suppress(OSError):
+        await writer.wait_closed()
+
+
+def _node(cluster: Cluster, pod: dict[str, Any]) -> dict[str, Any]:
+    """The Pod's node as far as it may be seen; a namespace's Role does not allow it."""
+    try:
+        return cluster.get("Node", pod["spec"]["nodeName"]) or {}
+    except ClusterError:
+        return {}
+
+
+def _facts(cluster: Cluster, done: RolledOut, node: dict[str, Any], container: str) -> dict[str, str]:
+    pod, spec = done.pod, container_spec(done.pod, container)
+    info = (node.get("status") or {}).get("nodeInfo") or {}
+    status = container_status(pod["status"], container)
+    limits = (spec.get("resources") or {}).get("limits") or {}
+    found = {
+        "Kubernetes": cluster.version,
+        "Pod": f"{cluster.namespace}/{pod['metadata']['name']}",
+        "Pod UID": pod["metadata"]["uid"],
+        "ReplicaSet": done.replica_set["metadata"]["name"],
+        "rollout": f"{done.seconds:.1f} s",
+        "node": pod["spec"].get("nodeName"),
+        "kubelet": info.get("kubeletVersion"),
+        "container runtime": info.get("containerRuntimeVersion"),
+        "kernel": info.get("kernelVersion"),
+        "image": spec.get("image"),
+        "image digest": status.get("imageID"),
+        "runtime class": pod["spec"].get("runtimeClassName"),
+        "limits": ", ".join(f"{name} {value}" for name, value in limits.items()),
+    }
+    return {name: str(value) for name, value in found.items() if value}
