@@ -143,7 +143,7 @@ def _baseline(block: Mapping[str, Any]) -> Found:
 
 def _templates(block: Mapping[str, Any], folder: FilePath) -> Found:
     for key, name in _map(block.get("templates")).items():
-        if not isinstance(name, str) or not name:
+        if key not in ("deployment", "service") or not isinstance(name, str) or not name:
             continue
         try:
             path = folder / FilePath(name).expanduser()
