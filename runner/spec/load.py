@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from runner.spec.document import Document, read_document
-from runner.spec.meaning import check_meaning
+from runner.spec.meaning import check_meaning, check_site_meaning
 from runner.spec.model import Experiment
 from runner.spec.problem import Position, Problem, SpecError
 from runner.spec.prompts import did_you_mean
@@ -49,8 +49,10 @@ def load_site(path: Path) -> Site:
     if document.value is None:
         return Site()
     validated = validate(document, Site)
-    site = _usable(document, validated.value, validated.problems)
-    return site.model_copy(update={"process": site.process.beside(path.parent)})
+    problems = validated.problems + check_site_meaning(document, path.parent, validated.doubtful)
+    site = _usable(document, validated.value, problems)
+    beside = {"process": site.process.beside(path.parent), "kubernetes": site.kubernetes.beside(path.parent)}
+    return site.model_copy(update=beside)
 
 
 def _usable(document: Document, model: Model | None, problems: list[Problem]) -> Model:

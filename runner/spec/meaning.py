@@ -15,6 +15,7 @@ from runner.engine import arguments
 from runner.engine.environment import is_secret
 from runner.engine.features import FEATURES
 from runner.spec.document import Document
+from runner.spec.kubernetes_meaning import kubernetes_problems
 from runner.spec.nearest import hint
 from runner.spec.problem import Path, Problem, shown
 from runner.spec.prompts import PromptError, read_prompt_file
@@ -63,12 +64,29 @@ def check_meaning(document: Document, folder: FilePath, doubtful: Set[Path] = fr
         lambda: _phases(root, sound),
         lambda: _invariants(root, sound),
         lambda: _process(root),
+        lambda: kubernetes_problems(root, folder, _variables(root)),
     )
+    return _placed(document, rules)
+
+
+def check_site_meaning(document: Document, folder: FilePath, doubtful: Set[Path] = frozenset()) -> list[Problem]:
+    """The same for a site file."""
+    root = document.value
+    if not isinstance(root, Mapping) or () in doubtful:
+        return []
+    return _placed(document, [lambda: kubernetes_problems(root, folder)])
+
+
+def _placed(document: Document, rules: Sequence[Callable[[], Found]]) -> list[Problem]:
     return [
         Problem(path, document.position(path, of_key=of_key), message)
         for rule in rules
         for path, message, of_key in rule()
     ]
+
+
+def _variables(root: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for _, variables in _places(root, "env") for name, value in variables.items()}
 
 
 def _arguments(root: Mapping[str, Any]) -> Found:
