@@ -1,0 +1,1 @@
+"""Engines as Deployments of a cluster."""
