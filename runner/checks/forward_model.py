@@ -6,6 +6,7 @@ from runner.analysis.acceptance import speculates, speculation_known
 from runner.analysis.cell import cell, concurrencies
 from runner.analysis.comparison import comparison
 from runner.analysis.forward import forward_model
+from runner.analysis.transport import transport_doubt
 from runner.analysis.value import Absent
 from runner.checks.finding import Finding, Judgement
 from runner.checks.registry import check
@@ -17,7 +18,9 @@ from runner.spec.invariants import ForwardModel
 def forward_model_check(record: Record, parameters: ForwardModel) -> Iterator[Finding]:
     """Per arm that speculates while the baseline does not, at the lowest concurrency: tokens per decode step × step
     time of the baseline ÷ step time of the arm, against the mean latency of the baseline ÷ the arm's over the same
-    windows. The form of the article, which takes steps to cost the same, is in the table and judges nothing."""
+    windows. The form of the article, which takes steps to cost the same, is in the table and judges nothing.
+    Inconclusive where the way to the engine is doubted: it paces the requests, and a step's time is that of the batch
+    that they make."""
     base = record.plan.baseline
     arms = [arm for arm in record.plan.others if speculates(record, arm.id)]
     if speculates(record, base):
@@ -33,7 +36,8 @@ def forward_model_check(record: Record, parameters: ForwardModel) -> Iterator[Fi
         subject = f"{arm.label} C={level}"
         model = forward_model(cell(record, base, level), cell(record, arm.id, level))
         predicted = model.with_step_cost
-        measured = comparison(record, arm.id, level).void or model.measured_in_window
+        void = comparison(record, arm.id, level).void or transport_doubt(record, base, arm.id)
+        measured = void or model.measured_in_window
         if isinstance(predicted, Absent):
             yield Finding(Judgement.INCONCLUSIVE, predicted.reason, predicted.figures, subject)
         elif isinstance(measured, Absent):

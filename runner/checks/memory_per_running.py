@@ -47,5 +47,7 @@ def _shared(one: Cell) -> Absent | None:
     """Why a cell's memory may not be the engine's alone."""
     there = neighbours(one)
     if there.found:
-        return Absent("gpu-shared", {"pids": ", ".join(str(other.pid) for other in there.found)})
+        pids = ", ".join(str(other.pid) for other in there.found if other.pid is not None)
+        tenants = [other.name or "?" for other in there.found if other.pid is None]
+        return Absent("gpu-shared", {"who": ", ".join([*([f"pid {pids}"] if pids else []), *tenants])})
     return there.unknown

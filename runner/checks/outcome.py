@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from runner.analysis.cell import cells
+from runner.analysis.restoration import unrestored
 from runner.checks.finding import Judgement, Result
 from runner.exit_code import ExitCode
 from runner.record.record import Record
@@ -41,6 +42,8 @@ def allowed_inconclusive(results: Sequence[Result]) -> list[str]:
 def applying_codes(record: Record, results: Sequence[Result]) -> set[ExitCode]:
     """All codes that apply to this run."""
     codes = {ExitCode.HELD}
+    if any(unrestored(one) is not None for one in record.baselines):
+        codes.add(ExitCode.NOT_RESTORED)
     if record.runner_failed is not None:
         codes.add(ExitCode.INTERNAL)
     if record.interrupted is not None:

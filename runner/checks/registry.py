@@ -16,10 +16,15 @@ Parameters = TypeVar("Parameters", bound=Invariant)
 CheckFunction = Callable[[Record, Parameters], Iterable[Finding]]
 
 CHECKS: dict[str, Callable[[Record, Invariant], Iterable[Finding]]] = {}
+_DUE: dict[str, Callable[[Record], Invariant | None]] = {}
+"""Per check, the parameters by which a record has it judged although its plan does not ask for it."""
 
 
-def check(parameters: type[Parameters]) -> Callable[[CheckFunction[Parameters]], CheckFunction[Parameters]]:
-    """Register a check for the invariant that takes these parameters. Raises ValueError for a second one."""
+def check(
+    parameters: type[Parameters], due: Callable[[Record], bool] = lambda _: False
+) -> Callable[[CheckFunction[Parameters]], CheckFunction[Parameters]]:
+    """Register a check for the invariant that takes these parameters; `due` says of which records it is judged though
+    the plan does not ask for it. Raises ValueError for a second one."""
     [name] = [
         field_name
         for field_name, field in Invariants.model_fields.items()
@@ -36,6 +41,7 @@ def check(parameters: type[Parameters]) -> Callable[[CheckFunction[Parameters]],
             return function(record, given)
 
         CHECKS[kebab(name)] = judged
+        _DUE[kebab(name)] = lambda record: parameters() if due(record) else None
         return function
 
     return register
@@ -48,13 +54,14 @@ def load_checks() -> None:
 
 
 def run_checks(record: Record) -> list[Result]:
-    """Judge every invariant that the plan asks for, in the order of the language."""
+    """Judge every invariant that the plan asks for, or the record itself, in the order of the language."""
     load_checks()
     results = []
-    for field_name, parameters in record.plan.invariants:
+    for field_name, asked in record.plan.invariants:
+        name = kebab(field_name)
+        parameters = _DUE[name](record) if asked is None else asked
         if parameters is None:
             continue
-        name = kebab(field_name)
         findings = tuple(CHECKS[name](record, parameters))
         if not findings:
             findings = (Finding(Judgement.INCONCLUSIVE, "nothing-to-judge"),)

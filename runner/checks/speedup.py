@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from runner.analysis.cell import concurrencies
 from runner.analysis.comparison import Comparison, comparison
 from runner.analysis.separation import separation
+from runner.analysis.transport import transport_doubt
 from runner.analysis.value import Absent
 from runner.checks.finding import Finding, Judgement
 from runner.checks.registry import check
@@ -18,7 +19,8 @@ def speedup(record: Record, parameters: Speedup) -> Iterator[Finding]:
 
     Fails when the mean ratio is not above the bound. Passes only when the lowest ratio that any pair of samples
     shows is above it too, here and at every other concurrency that runs the same batch: otherwise the difference is
-    within the rounds' own spread or the host's noise, and one sample has no spread at all.
+    within the rounds' own spread or the host's noise, and one sample has no spread at all. At concurrency 1, where the
+    ratio is that of single requests' times, it is inconclusive if the way to the engine makes those doubtful.
     """
     if not record.plan.others:
         yield Finding(Judgement.NOT_APPLICABLE, "one-condition")
@@ -37,6 +39,9 @@ def _judge(record: Record, pair: Comparison, parameters: Speedup) -> Finding:
     lowest = pair.lowest_ratio(metric)
     if isinstance(found, Absent):
         return Finding(Judgement.INCONCLUSIVE, found.reason, found.figures, subject)
+    doubted = transport_doubt(record, pair.base.arm.id, pair.other.arm.id)
+    if pair.base.concurrency == 1 and doubted is not None:
+        return Finding(Judgement.INCONCLUSIVE, doubted.reason, doubted.figures, subject)
     figures: dict[str, float | str] = {
         "ratio": found,
         "min": parameters.min,

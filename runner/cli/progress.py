@@ -29,6 +29,8 @@ class Progress:
     def __call__(self, event: events.Event) -> None:
         """Hear an event of the run."""
         match event:
+            case events.BaselineSaved() | events.BaselineRestored() | events.Warned():
+                self._place(event)
             case events.LaunchStarted():
                 self._line(f"{self._label(event)}: waiting for the engine")
             case events.EngineReady():
@@ -38,7 +40,8 @@ class Progress:
             case events.Refused():
                 self._line(f"{self._label(event)}: not in force: {'; '.join(event.reasons)}")
             case events.EngineFailed():
-                self._line(f"{self._label(event)}: {event.reason}")
+                after = "" if event.seconds is None else f" (named {event.seconds:.1f} s after it could first be seen)"
+                self._line(f"{self._label(event)}: {event.reason}{after}")
                 for words in event.words:
                     self._line(f"  | {words}")
             case events.RoundStarted():
@@ -60,6 +63,21 @@ class Progress:
             done = self._units_done + share * self._round_units
             left = f", about {spent / done * (self._units - done):.0f} s left" if done else ""
             self._moving(f"{self._where}: {seen.done}/{self._requests}{left}")
+
+    def _place(self, event: events.BaselineSaved | events.BaselineRestored | events.Warned) -> None:
+        """What happens to the place where the engines run."""
+        match event:
+            case events.BaselineSaved(existed=True):
+                self._line(f"{event.what}: saved; to be put back: {event.how}")
+            case events.BaselineSaved():
+                self._line(f"{event.what}: did not exist before: {event.how}")
+            case events.BaselineRestored(restored=True):
+                self._line(f"{event.what}: restored after {event.seconds:.1f} s: {event.how}")
+            case events.BaselineRestored():
+                self._line(f"{event.what}: NOT restored: {event.reason or 'it is not as it was'}")
+                self._line(f"  | by hand: {event.by_hand}")
+            case events.Warned():
+                self._line(f"warning of {event.source} ({event.about}): {event.text}")
 
     def _start(self, event: events.RoundStarted) -> None:
         self._where = f"{self._label(event)} {event.phase} C={event.concurrency} round {event.round}"

@@ -162,9 +162,10 @@ class GpuFound(_Event):
 
 class OtherProcess(_Event):
     """A process that is not the engine's, on one of its GPUs (`gpu` is the index); `before` says whether it was there
-    when the engine was started, None where that is not known."""
+    when the engine was started, None where that is not known. `pid` is None for one that is known by its name alone: a
+    tenant of the place."""
 
-    pid: int
+    pid: int | None
     gpu: int
     name: str | None
     memory_mib: float | None

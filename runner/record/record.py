@@ -60,6 +60,19 @@ class EngineRun:
 
 
 @dataclass
+class Baseline:
+    """One thing that existed before the run, or did not, and what became of it; None: it was never put back."""
+
+    saved: events.BaselineSaved
+    restored: events.BaselineRestored | None = None
+
+    @property
+    def by_hand(self) -> str:
+        """The command by which a person puts it back, as it was last said."""
+        return self.saved.by_hand if self.restored is None else self.restored.by_hand
+
+
+@dataclass
 class Record:
     """Everything a report may use."""
 
@@ -71,6 +84,8 @@ class Record:
     interrupted: events.Interrupted | None
     runner_failed: events.RunnerFailed | None
     finished: events.RunFinished | None
+    baselines: list[Baseline] = field(default_factory=list)
+    warnings: list[events.Warned] = field(default_factory=list)
 
     @property
     def simulated(self) -> bool:
@@ -139,6 +154,12 @@ _ENGINE_FIELDS: Mapping[type[events.Event], str] = {
     events.EngineStopped: "stopped",
 }
 """Events that happen once per engine process, and where an `EngineRun` keeps them."""
+_ENDS: Mapping[type[events.Event], str] = {
+    events.Interrupted: "interrupted",
+    events.RunnerFailed: "runner_failed",
+    events.RunFinished: "finished",
+}
+"""Events that end a run, and where a `Record` keeps them."""
 
 
 class _Builder:
@@ -159,16 +180,18 @@ class _Builder:
                     self._of_round(event)
             case events.OfLaunch() if field is not None:
                 setattr(self._engine(event), field, event)
+            case events.BaselineSaved():
+                record.baselines.append(Baseline(event))
+            case events.BaselineRestored():
+                self._baseline(event.what).restored = event
+            case events.Warned():
+                record.warnings.append(event)
             case events.BodySeen():
                 record.bodies[event.body_id] = event
             case events.OutputSeen():
                 record.outputs[event.output_id] = event
-            case events.Interrupted():
-                record.interrupted = event
-            case events.RunnerFailed():
-                record.runner_failed = event
-            case events.RunFinished():
-                record.finished = event
+            case events.Interrupted() | events.RunnerFailed() | events.RunFinished():
+                setattr(record, _ENDS[type(event)], event)
 
     def _known(self, event: events.RequestDone) -> None:
         """A request names its body and its output by ids that stand in the journal before it."""
@@ -176,6 +199,12 @@ class _Builder:
             raise JournalError(f"a request names the body {event.body_id}, which the journal does not hold")
         if event.output_id is not None and event.output_id not in self.record.outputs:
             raise JournalError(f"a request names the output {event.output_id}, which the journal does not hold")
+
+    def _baseline(self, what: str) -> Baseline:
+        for one in self.record.baselines:
+            if one.saved.what == what:
+                return one
+        raise JournalError(f"{what} was restored and had never been saved")
 
     def _engine(self, event: events.OfLaunch) -> EngineRun:
         for engine in reversed(self.record.engines):

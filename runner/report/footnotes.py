@@ -10,6 +10,11 @@ _OFTEN = 3
 """So many equal cells make a footnote; fewer say it themselves."""
 
 
+def is_absent(cell: str) -> bool:
+    """Whether a cell says why it has no figure."""
+    return _ABSENT.match(cell) is not None
+
+
 def footnotes(rows: Sequence[Sequence[str]]) -> tuple[list[list[str]], list[str]]:
     """The rows with `–¹` for reasons that stand in three cells or more, and the notes that say them."""
     counts = Counter(cell for row in rows for cell in row if _ABSENT.match(cell))

@@ -9,6 +9,7 @@ from runner.plan.model import Arm
 from runner.report.markdown import escape
 from runner.report.table import Source
 from runner.report.tables.summary import separated
+from runner.report.transport import timed, transport_gaps
 
 
 def _controlled(source: Source, arm: Arm, control: Arm, shared: list[str]) -> str:
@@ -16,7 +17,8 @@ def _controlled(source: Source, arm: Arm, control: Arm, shared: list[str]) -> st
     ratios = []
     for level in concurrencies(source.record):
         pair = comparison(source.record, arm.id, level, control.id)
-        ratios.append(f"C={level} {source.numbers.ratio(pair.speedup)} ({separated(source, pair)})")
+        ratio = timed(source.numbers.ratio(pair.speedup), pair.base, pair.other)
+        ratios.append(f"C={level} {ratio} ({separated(source, pair)})")
     return source.words(
         "gap-controlled",
         label=source.named(arm.id),
@@ -74,6 +76,7 @@ def computed_gaps(source: Source, empty_tables: list[str]) -> list[str]:
         gaps.append(words("gap-one-replicate"))
     if plan.others and (plan.order == "as-written" or plan.replicates == 1):
         gaps.append(words("gap-order"))
+    gaps += transport_gaps(source)
     gaps += _gpu_gaps(source)
     gaps += [
         words("gap-log", label=source.named(arm.id))

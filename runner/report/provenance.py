@@ -3,7 +3,7 @@
 import json
 import shlex
 
-from runner.record.events import GpusFound
+from runner.record.events import BaselineSaved, EngineLaunched, GpusFound
 from runner.record.record import Record
 from runner.report.markdown import code, escape
 from runner.report.table import Source
@@ -36,14 +36,40 @@ def provenance(source: Source) -> list[tuple[str, str]]:
             if engine.launched.env:
                 shown = " ".join(f"{name}={value}" for name, value in engine.launched.env.items())
                 facts.append((words("p.environment", **about), code(shown)))
+            if engine.launched.transport is not None or engine.launched.transport_doubt is not None:
+                facts.append((words("p.transport", **about), _transport(source, engine.launched)))
+            facts += [
+                (words("p.fact", **about, name=escape(name)), code(value))
+                for name, value in engine.launched.facts.items()
+            ]
         if engine.ready is not None:
             facts.append((words("p.identity", **about), code(engine.ready.engine)))
         if engine.gpus is not None and engine.gpus.gpus:
             facts.append((words("p.gpus", **about), _gpus(source, engine.gpus)))
+    facts += [(words("p.baseline"), _baseline(source, one.saved)) for one in record.baselines]
+    facts += [
+        (words("p.warning", source=escape(one.source)), f"{code(one.about)}: {escape(one.text)}")
+        for one in record.warnings
+    ]
     for body in record.bodies.values():
         text = json.dumps(body.body, ensure_ascii=False)
         facts.append((words("p.body", id=body.body_id, prompt=escape(body.prompt)), code(text)))
     return facts
+
+
+def _transport(source: Source, launched: EngineLaunched) -> str:
+    name = escape(launched.transport or "?")
+    if launched.transport_doubt is None:
+        return name
+    return source.words("p.doubted", transport=name, why=escape(launched.transport_doubt))
+
+
+def _baseline(source: Source, saved: BaselineSaved) -> str:
+    """What was saved, and the artifact that holds it."""
+    what = code(saved.what)
+    if not saved.existed:
+        return source.words("p.not-existing", what=what)
+    return what if saved.artifact is None else f"{what}, {code(saved.artifact)}"
 
 
 def _gpus(source: Source, found: GpusFound) -> str:

@@ -14,6 +14,7 @@ from runner.report.glossary import glossary
 from runner.report.markdown import escape, render_table
 from runner.report.provenance import provenance
 from runner.report.table import TABLES, Source, Table, load_tables
+from runner.report.transport import transport_notes
 from runner.report.verdicts import verdicts
 from runner.report.words import Words
 from runner.resources import resource
@@ -72,7 +73,7 @@ def _shown(source: Source, table: Table) -> _Shown:
         table.key,
         f"{source.words(f'table.{table.key}')}{subject} (`{table.key}`){mark}",
         render_table(table.columns, table.alignment, rows),
-        [*notes, *table.notes],
+        [*notes, *table.notes, *transport_notes(source, table)],
     )
 
 

@@ -13,14 +13,16 @@ from runner.analysis.gauges import Spread, gauge, gpu_gauge, steady_samples
 from runner.analysis.knee import Knee, knee
 from runner.analysis.latency import mean_latency
 from runner.analysis.neighbours import neighbours
+from runner.analysis.restoration import unproved, unrestored
 from runner.analysis.separation import separation
 from runner.analysis.throughput import throughput
+from runner.analysis.transport import transport_doubt
 from runner.analysis.value import Absent
 from runner.analysis.wall import wall_seconds
 from runner.checks.finding import Result
 from runner.checks.outcome import outcome
 from runner.engine import metrics
-from runner.record.record import Record, Round
+from runner.record.record import Baseline, Record, Round
 
 FORMAT = 1
 
@@ -46,8 +48,32 @@ def render_result(record: Record, results: list[Result]) -> str:
         "confounded": {arm.label: [one.feature for one in confounders(record, arm)] for arm in record.plan.others},
         "knee": {arm.label: _knee(record, arm.id) for arm in record.plan.arms},
         "cells": [_cell(cell) for cell in cells(record)],
+        **_place(record),
     }
     return json.dumps(value, ensure_ascii=False, indent=2, default=_plain) + "\n"
+
+
+def _place(record: Record) -> dict[str, Any]:
+    """What became of the place where the engines ran, and the way to them; each only where there is any."""
+    doubted = {arm.label: doubt.figures for arm in record.plan.arms if (doubt := transport_doubt(record, arm.id))}
+    found: dict[str, Any] = {
+        "client_times_doubted": doubted,
+        "baselines": [_baseline(one) for one in record.baselines],
+        "warnings": [one.model_dump(exclude={"event"}) for one in record.warnings],
+    }
+    return {name: value for name, value in found.items() if value}
+
+
+def _baseline(one: Baseline) -> dict[str, Any]:
+    """`as_before` is null where it is not known."""
+    return {
+        "what": one.saved.what,
+        "existed": one.saved.existed,
+        "as_before": False if unrestored(one) else None if unproved(one) else True,
+        "why": unrestored(one) or unproved(one),
+        "restored": None if one.restored is None else one.restored.model_dump(exclude={"event", "what", "by_hand"}),
+        "by_hand": one.by_hand,
+    }
 
 
 def _check(result: Result) -> dict[str, Any]:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from tabulate import tabulate
 
 from runner.analysis.cell import cells
+from runner.analysis.restoration import unrestored
 from runner.checks.finding import Judgement, Result
 from runner.checks.outcome import ranked_codes
 from runner.record.events import EvidenceRead
@@ -16,13 +17,13 @@ from runner.report.write import Reported
 
 
 def terminal_summary(reported: Reported) -> str:
-    """What ended the run and in the engine's own words, what is incomplete, every check that did not pass, and
-    the exit code with those that apply besides."""
+    """What was left changed and the command that puts it back; what ended the run and in the engine's own words, what
+    is incomplete, every check that did not pass, and the exit code with those that apply besides."""
     words = Words("en")
     record = reported.record
-    lines: list[str] = []
+    lines = list(_left_changed(record, words))
     for engine in record.engines:
-        lines += _engine(record, engine)
+        lines += _engine(record, engine, words)
     lines += _incomplete(record, words)
     for result in reported.results:
         lines += _check(result, words)
@@ -35,10 +36,18 @@ def terminal_summary(reported: Reported) -> str:
     return "\n".join(lines)
 
 
-def _engine(record: Record, engine: EngineRun) -> Iterator[str]:
+def _left_changed(record: Record, words: Words) -> Iterator[str]:
+    for one in record.baselines:
+        if (why := unrestored(one)) is not None:
+            yield words("left-changed", what=one.saved.what, why=words(why.reason, **why.figures))
+            yield f"  {words('by-hand', command=one.by_hand)}"
+
+
+def _engine(record: Record, engine: EngineRun, words: Words) -> Iterator[str]:
     label = record.plan.arm(engine.arm).label
     if engine.failed is not None:
-        yield f"{label}: {engine.failed.reason}"
+        key = "engine-failed" if engine.failed.seconds is None else "engine-failed-after"
+        yield words(key, label=label, reason=engine.failed.reason, seconds=engine.failed.seconds)
         yield from (f"  | {line}" for line in engine.failed.words)
     if engine.refused is not None:
         yield f"{label}: not in force: {'; '.join(engine.refused.reasons)}"

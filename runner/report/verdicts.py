@@ -4,9 +4,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from runner.analysis.confounding import confounders
+from runner.analysis.restoration import unrestored
 from runner.checks.finding import Result
 from runner.checks.outcome import ranked_codes
-from runner.record.events import ArgumentFound
+from runner.record.events import ArgumentFound, EngineFailed
 from runner.report.markdown import code, escape, render_table
 from runner.report.table import Source
 from runner.report.tables.findings import finding_text
@@ -16,12 +17,13 @@ _SHOWN = 3
 
 @dataclass(frozen=True, slots=True)
 class Verdicts:
-    """Markdown pieces: the outcome, whether the record is whole, engine failures, wanted/found tables, checks and
-    confounded comparisons."""
+    """Markdown pieces: the outcome, whether the record is whole, what was left changed and how to put it back, engine
+    failures, wanted/found tables, checks and confounded comparisons."""
 
     outcome: str
     also: str
     ended_early: str
+    left_changed: list[tuple[str, str]]
     failures: list[tuple[str, list[str]]]
     wanted_found: list[tuple[str, str]]
     checks: list[str]
@@ -37,11 +39,16 @@ def verdicts(source: Source, results: Sequence[Result]) -> Verdicts:
         outcome=words("outcome", code=int(codes[0]), meaning=source.meaning(codes[0])),
         also=words("also-applies", codes=others) if others else "",
         ended_early=words("ended-early") if source.record.finished is None else "",
-        failures=[
+        left_changed=[
             (
-                words("engine-failed", label=source.named(one.arm), reason=escape(one.failed.reason)),
-                [code(line) for line in one.failed.words],
+                words("left-changed", what=code(one.saved.what), why=escape(words(why.reason, **why.figures))),
+                words("by-hand", command=code(one.by_hand)),
             )
+            for one in source.record.baselines
+            if (why := unrestored(one)) is not None
+        ],
+        failures=[
+            (_failure(source, one.arm, one.failed), [code(line) for line in one.failed.words])
             for one in source.record.engines
             if one.failed is not None
         ],
@@ -56,6 +63,13 @@ def verdicts(source: Source, results: Sequence[Result]) -> Verdicts:
         checks=[_line(source, result) for result in results],
         confounded=_confounded(source),
     )
+
+
+def _failure(source: Source, arm: str, failed: EngineFailed) -> str:
+    label, reason = source.named(arm), escape(failed.reason)
+    if failed.seconds is None:
+        return source.words("engine-failed", label=label, reason=reason)
+    return source.words("engine-failed-after", label=label, reason=reason, seconds=failed.seconds)
 
 
 def _line(source: Source, result: Result) -> str:

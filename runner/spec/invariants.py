@@ -134,7 +134,7 @@ class MemoryPerRunning(Invariant):
 
 
 class BaselineRestored(Invariant):
-    """What existed before the run is in force again after it."""
+    """What existed before the run is in force again after it. Judged unasked where a run changed something."""
 
 
 def _no_null(schema: dict[str, Any]) -> None:

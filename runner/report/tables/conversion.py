@@ -5,6 +5,7 @@ from statistics import median
 from runner.analysis.sequential import mean_seconds, sequential_cells, statistic
 from runner.analysis.value import combine, ratio
 from runner.report.table import Source, Table, table
+from runner.report.transport import timed
 
 
 @table("conversion")
@@ -26,5 +27,7 @@ def conversion(source: Source) -> list[Table]:
             [words("time-saved"), numbers.percent(combine(lambda one, two: 1 - two / one, *means))],
         ]
         subject = source.label(other.arm.id) if len(others) > 1 else ""
-        tables.append(Table("conversion", [words("conversion"), words("value")], rows, subject=subject))
+        tables.append(
+            Table("conversion", [words("conversion"), timed(words("value"), base, other)], rows, subject=subject)
+        )
     return tables

@@ -5,6 +5,7 @@ from runner.analysis.cross_check import ENOUGH_WAVES, disagreement, latency_by_w
 from runner.analysis.latency import server_mean_latency
 from runner.report.table import Source, Table, table
 from runner.report.tables.round_counts import round_name
+from runner.report.transport import timed
 
 
 @table("cross-check")
@@ -21,9 +22,9 @@ def cross_check(source: Source) -> list[Table]:
             rows.append(
                 [
                     round_name(source, cell, round_) + mark,
-                    numbers.seconds(latency_by_wall(round_)),
+                    timed(numbers.seconds(latency_by_wall(round_)), cell),
                     numbers.seconds(server_mean_latency(round_, cell.phase)),
-                    numbers.percent(disagreement(round_, cell.phase)),
+                    timed(numbers.percent(disagreement(round_, cell.phase)), cell),
                 ]
             )
             if waves(round_) < ENOUGH_WAVES:

@@ -3,6 +3,7 @@
 from runner.analysis.cell import Cell, cells
 from runner.report.table import Source, Table, table
 from runner.report.tables.rounds import incomplete_notes, one_round_notes
+from runner.report.transport import timed
 
 
 @table("derived")
@@ -21,7 +22,7 @@ def derived(source: Source) -> list[Table]:
                 "derived",
                 [words("derived"), *(_head(cell) for cell in own)],
                 [
-                    [words("throughput"), *(numbers.rate(cell.throughput) for cell in own)],
+                    [words("throughput"), *(timed(numbers.rate(cell.throughput), cell) for cell in own)],
                     [words("mean-latency"), *(numbers.seconds(cell.mean_latency) for cell in own)],
                 ],
                 notes=[

@@ -2,10 +2,11 @@
 
 from runner.analysis.acceptance import speculates
 from runner.analysis.cell import cell, concurrencies
-from runner.analysis.comparison import comparison
+from runner.analysis.comparison import Comparison, comparison
 from runner.analysis.forward import ForwardModel, forward_model
 from runner.analysis.value import Value, combine
 from runner.report.table import Source, Table, table
+from runner.report.transport import timed
 
 
 @table("forward-model")
@@ -27,13 +28,13 @@ def forward_model_table(source: Source) -> list[Table]:
         if not own.rounds:
             continue
         model = forward_model(cell(source.record, base, level), own)
-        measured = comparison(source.record, arm.id, level).speedup
+        pair = comparison(source.record, arm.id, level)
         words = source.words
         tables.append(
             Table(
                 "forward-model",
                 [words("item"), words("calculation"), words("value")],
-                _rows(source, model, measured, (source.label(arm.id), source.label(base))),
+                _rows(source, model, pair, (source.label(arm.id), source.label(base))),
                 ["left", "left", "right"],
                 [words("note-reconstruction"), words("note-step-cost")],
                 subject=source.label(arm.id) if len(arms) > 1 else "",
@@ -42,7 +43,7 @@ def forward_model_table(source: Source) -> list[Table]:
     return tables
 
 
-def _rows(source: Source, model: ForwardModel, measured: Value, labels: tuple[str, str]) -> list[list[str]]:
+def _rows(source: Source, model: ForwardModel, pair: Comparison, labels: tuple[str, str]) -> list[list[str]]:
     words, numbers = source.words, source.numbers
     label, base = labels
 
@@ -74,8 +75,8 @@ def _rows(source: Source, model: ForwardModel, measured: Value, labels: tuple[st
         ],
         [words("decode-forwards", label=base), words("one-a-token"), times(model.completion_tokens)],
         [words("predicted-speedup"), f"{total} ÷ {short(model.steps)}", numbers.ratio(model.predicted)],
-        [words("measured-speedup"), "", numbers.ratio(measured)],
-        [words("deviation"), "", deviation(model.predicted, measured)],
+        [words("measured-speedup"), "", timed(numbers.ratio(pair.speedup), pair.base, pair.other)],
+        [words("deviation"), "", timed(deviation(model.predicted, pair.speedup), pair.base, pair.other)],
         [
             words("predicted-with-step-cost"),
             f"{per_step} × {numbers.plain(model.step_time_ratio, 3)}",

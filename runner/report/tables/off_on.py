@@ -3,6 +3,7 @@
 from runner.analysis.cell import cells
 from runner.report.table import Source, Table, table
 from runner.report.tables.rounds import cell_name, incomplete_notes, one_round_notes
+from runner.report.transport import timed, timed_latency
 
 
 @table("off-on")
@@ -16,9 +17,9 @@ def off_on(source: Source) -> list[Table]:
             rows.append(
                 [
                     cell_name(source, cell) + mark,
-                    numbers.seconds(cell.wall),
-                    numbers.rate(cell.throughput),
-                    numbers.seconds(cell.mean_latency),
+                    timed(numbers.seconds(cell.wall), cell),
+                    timed(numbers.rate(cell.throughput), cell),
+                    timed_latency(numbers.seconds(cell.mean_latency), cell),
                 ]
             )
             notes += incomplete_notes(source, cell)

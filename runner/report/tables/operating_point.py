@@ -4,10 +4,10 @@ from runner.analysis.cell import cell, concurrencies
 from runner.analysis.comparison import comparison
 from runner.analysis.gauges import Spread, gauge
 from runner.analysis.knee import Knee, knee
-from runner.analysis.value import Value
 from runner.plan.model import Arm
 from runner.report.table import Source, Table, table
 from runner.report.tables.summary import doubt
+from runner.report.transport import timed
 
 
 @table("operating-point")
@@ -35,8 +35,8 @@ def _table(source: Source, arm: Arm, *, several: bool) -> Table:
         rows.append(
             [
                 (f"**{level}**" if here else str(level)) + doubt(comparison(source.record, arm.id, level)),
-                _bare(source, one.throughput),
-                _bare(source, other.throughput),
+                timed(numbers.plain(one.throughput, 3), one),
+                timed(numbers.plain(other.throughput, 3), other),
                 numbers.seconds(other.mean_latency),
                 numbers.spread(waiting.median, waiting.low, waiting.high)
                 if isinstance(waiting, Spread)
@@ -44,8 +44,9 @@ def _table(source: Source, arm: Arm, *, several: bool) -> Table:
             ]
         )
     if isinstance(found, Knee):
-        best = cell(source.record, arm.id, found.concurrency).throughput
-        note = words("note-operating-point", label=label, level=found.concurrency, rate=numbers.rate(best))
+        best = cell(source.record, arm.id, found.concurrency)
+        rate = timed(numbers.rate(best.throughput), best)
+        note = words("note-operating-point", label=label, level=found.concurrency, rate=rate)
     else:
         note = words("note-no-knee", label=source.named(arm.id), why=words(found.reason, **found.figures))
     columns = [
@@ -56,7 +57,3 @@ def _table(source: Source, arm: Arm, *, several: bool) -> Table:
         words("queue"),
     ]
     return Table("operating-point", columns, rows, notes=[note], subject=label if several else "")
-
-
-def _bare(source: Source, value: Value) -> str:
-    return source.numbers.plain(value, 3)

@@ -95,6 +95,8 @@ def _process(source: Source, one: OtherProcess) -> str:
     name = words("gpu-process-unnamed") if one.name is None else escape(one.name)
     unknown = words("gpu-process-memory-unknown")
     memory = unknown if one.memory_mib is None else source.numbers.mebibytes(one.memory_mib)
+    if one.pid is None:
+        return words("gpu-tenant", gpu=one.gpu, name=name, memory=memory)
     return words("gpu-process", pid=one.pid, gpu=one.gpu, name=name, memory=memory)
 
 

@@ -9,6 +9,7 @@ from runner.analysis.throughput import throughput
 from runner.analysis.wall import wall_seconds
 from runner.record.events import RequestDone
 from runner.report.table import Source, Table, table
+from runner.report.transport import timed, timed_latency
 
 
 @table("rounds")
@@ -24,9 +25,9 @@ def rounds(source: Source) -> list[Table]:
             row = [
                 cell_name(source, cell) + (" ※" if round_ in cell.contaminated else ""),
                 str(index),
-                numbers.seconds(wall_seconds(round_)),
-                numbers.rate(throughput(round_)),
-                numbers.seconds(mean_latency(round_, cell.phase)),
+                timed(numbers.seconds(wall_seconds(round_)), cell),
+                timed(numbers.rate(throughput(round_)), cell),
+                timed_latency(numbers.seconds(mean_latency(round_, cell.phase)), cell),
             ]
             failed = [r for r in round_.of_role("excluded", "measured") if r.verdict != "ok"]
             rows.append([*row, _failures(source, failed)] if failing else row)

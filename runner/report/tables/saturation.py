@@ -6,6 +6,7 @@ from runner.analysis.value import Absent, ratio
 from runner.plan.model import Arm
 from runner.report.table import Source, Table, table
 from runner.report.tables.rounds import marks
+from runner.report.transport import timed, timed_latency
 
 
 @table("saturation")
@@ -27,8 +28,8 @@ def saturation(source: Source) -> list[Table]:
                 [
                     source.label(arm.id),
                     str(level) + marks(own),
-                    numbers.rate(own.throughput),
-                    numbers.seconds(own.mean_latency),
+                    timed(numbers.rate(own.throughput), own),
+                    timed_latency(numbers.seconds(own.mean_latency), own),
                 ]
             )
     values = Table(
@@ -51,12 +52,12 @@ def saturation(source: Source) -> list[Table]:
 def _gain(source: Source, arm: Arm, one: Knee) -> str:
     here, beyond = (cell(source.record, arm.id, level) for level in (one.concurrency, one.beyond))
     grown = ratio(beyond.throughput, here.throughput)
-    return source.numbers.change(grown if isinstance(grown, Absent) else grown - 1)
+    return timed(source.numbers.change(grown if isinstance(grown, Absent) else grown - 1), here)
 
 
 def _slowdown(source: Source, arm: Arm, one: Knee) -> str:
     here, beyond = (cell(source.record, arm.id, level) for level in (one.concurrency, one.beyond))
-    return source.numbers.ratio(ratio(beyond.mean_latency, here.mean_latency))
+    return timed_latency(source.numbers.ratio(ratio(beyond.mean_latency, here.mean_latency)), here)
 
 
 def _note(source: Source, arm: Arm, one: Knee | Absent) -> str:

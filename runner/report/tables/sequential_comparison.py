@@ -7,6 +7,7 @@ from runner.analysis.cell import Cell
 from runner.analysis.sequential import mean_seconds, sequential_cells, statistic
 from runner.analysis.value import Absent, Value, combine, ratio
 from runner.report.table import Source, Table, table
+from runner.report.transport import timed
 
 
 @table("sequential-comparison")
@@ -19,9 +20,11 @@ def sequential_comparison(source: Source) -> list[Table]:
     base, others = found
     words, numbers = source.words, source.numbers
     columns = [words("metric")]
-    columns += [f"{source.label(cell.arm.id)} ({_counted(source, cell)})" for cell in [base, *others]]
+    columns += [timed(f"{source.label(cell.arm.id)} ({_counted(source, cell)})", cell) for cell in [base, *others]]
     several = len(others) > 1
-    columns += [words("difference") + (f" {source.label(cell.arm.id)}" if several else "") for cell in others]
+    columns += [
+        timed(words("difference") + (f" {source.label(cell.arm.id)}" if several else ""), base, cell) for cell in others
+    ]
     rows = []
     read: dict[str, Callable[[Cell], Value]] = {
         "mean": mean_seconds,

@@ -2,6 +2,7 @@
 
 from runner.analysis.cell import Cell, cells
 from runner.report.table import Source, Table, table
+from runner.report.transport import timed
 
 
 @table("sequential-rounds")
@@ -15,7 +16,7 @@ def sequential_rounds(source: Source) -> list[Table]:
         return []
     columns = [
         source.words("round"),
-        *(f"{source.label(cell.arm.id)} {source.words('duration')}" for cell in own),
+        *(f"{source.label(cell.arm.id)} {timed(source.words('duration'), cell)}" for cell in own),
     ]
     rows = [
         [str(index + 1), *(column[index] if index < len(column) else "–" for column in listed)]

@@ -4,6 +4,7 @@ from runner.analysis.cell import concurrencies
 from runner.analysis.comparison import comparison
 from runner.report.table import Source, Table, table
 from runner.report.tables.summary import doubt, separated
+from runner.report.transport import timed
 
 
 @table("speedup")
@@ -21,8 +22,10 @@ def speedup(source: Source) -> list[Table]:
         for arm in others:
             pair = comparison(source.record, arm.id, level)
             row = [str(level) + doubt(pair), *([source.label(arm.id)] if several else [])]
-            row += [numbers.ratio(pair.throughput_ratio), numbers.ratio(pair.latency_ratio)]
-            rows.append([*row, separated(source, pair)])
+            row.append(timed(numbers.ratio(pair.throughput_ratio), pair.base, pair.other))
+            latencies = numbers.ratio(pair.latency_ratio)
+            row.append(timed(latencies, pair.base, pair.other) if level == 1 else latencies)
+            rows.append([*row, timed(separated(source, pair), pair.base, pair.other)])
     if not rows:
         return []
     columns = [words("concurrency"), *([words("condition")] if several else [])]

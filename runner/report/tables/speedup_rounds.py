@@ -7,6 +7,7 @@ from runner.analysis.value import Absent
 from runner.plan.model import Arm
 from runner.report.table import Source, Table, table
 from runner.report.tables.summary import doubt
+from runner.report.transport import timed
 
 
 @table("speedup-rounds")
@@ -29,7 +30,7 @@ def _table(source: Source, arm: Arm, *, several: bool) -> Table:
     rows = [
         [
             str(level) + doubt(pairs[level]),
-            *(numbers.ratio(value, 3) for value in values),
+            *(timed(numbers.ratio(value, 3), pairs[level].base, pairs[level].other) for value in values),
             *[""] * (width - len(values)),
         ]
         for level, values in found.items()

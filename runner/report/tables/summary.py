@@ -11,6 +11,7 @@ from runner.plan.model import Arm
 from runner.report.markdown import code
 from runner.report.table import Source, Table, table
 from runner.report.tables.rounds import incomplete_notes
+from runner.report.transport import timed
 
 
 @table("summary")
@@ -21,6 +22,8 @@ def summary(source: Source) -> list[Table]:
     The ratio is of unrounded means. Ranges: of the rounds' throughput, at concurrency 1 of single requests. They are
     separated where the worst pair of samples shows a ratio above 1 (or the best one below), at this concurrency and at
     every other one that runs the same batch: at or above max-num-seqs, with the same prompts.
+
+    In all tables § marks what the client timed, where the way to the engine makes its times doubtful.
     """
     others = source.record.plan.others
     if not others:
@@ -32,7 +35,10 @@ def summary(source: Source) -> list[Table]:
         for arm in others:
             pair = comparison(source.record, arm.id, level)
             named = [source.label(arm.id)] if several else []
-            rows.append([str(level) + doubt(pair), *named, numbers.ratio(pair.speedup), separated(source, pair)])
+            ratio = timed(numbers.ratio(pair.speedup), pair.base, pair.other)
+            rows.append(
+                [str(level) + doubt(pair), *named, ratio, timed(separated(source, pair), pair.base, pair.other)]
+            )
     columns = [words("concurrency"), *([words("condition")] if several else []), words("speedup"), words("separation")]
     notes = [words("note-summary")]
     notes += [note for cell in cells(source.record) if cell.rounds for note in incomplete_notes(source, cell)]

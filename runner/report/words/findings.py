@@ -191,6 +191,33 @@ FINDINGS: Final[Mapping[str, tuple[str, str]]] = {
         "해당 없음: target {target}은 기존의 것을 바꾸지 않는다",
         "not applicable: the target {target} changes nothing that existed before",
     ),
+    "never-restored": (
+        "되돌려지지 않았다: 원복 전에 기록이 끝난다",
+        "it was never put back: the record ends before",
+    ),
+    "restore-failed": ("되돌리지 못했다: {why}", "it could not be put back: {why}"),
+    "baseline-differs": ("전과 다르다: {facts}", "it is not as it was: {facts}"),
+    "baseline-fields-differ": (
+        "전과 다르거나 그 사이 다른 누군가가 바꾼 필드: {fields}",
+        "fields that are not as they were, or that somebody else changed meanwhile: {fields}",
+    ),
+    "baseline-unknown": (
+        "전과 같은지 알 수 없는 것: {facts}",
+        "nothing tells whether these are as they were: {facts}",
+    ),
+    "baseline-uncompared": (
+        "되돌렸으나 전과 같은지 비교한 것이 없다",
+        "it was put back, and nothing of it was compared with what it was",
+    ),
+    "baseline-removed": ("전에 없었고, 다시 없앴다", "it did not exist before, and was removed again"),
+    "baseline-equal": (
+        "되돌렸고, 비교한 {n}가지가 모두 전과 같다",
+        "it was put back, and the {n} facts compared are as they were",
+    ),
+    "transport-doubted": (
+        "{transport}(으)로 잰 시간은 엔진의 것이라고 할 수 없다: {why}",
+        "times taken over {transport} are not the engine's: {why}",
+    ),
     "same-batch-unknown": (
         "같은 배치가 도는 {levels}를 알 수 없음",
         "{levels}, where the same batch runs, is not known",
@@ -298,8 +325,8 @@ FINDINGS: Final[Mapping[str, tuple[str, str]]] = {
     "gauge-absent": ("노출되지 않음", "not exposed"),
     "gpu-not-sampled": ("GPU 표본 없음", "no GPU was sampled"),
     "gpu-shared": (
-        "다른 프로세스가 같은 GPU에 있었다 (pid {pids})",
-        "other processes were on the GPUs (pid {pids})",
+        "다른 프로세스가 같은 GPU에 있었다 ({who})",
+        "other processes were on the GPUs ({who})",
     ),
     "gpu-others-unknown": (
         "GPU에 다른 프로세스가 없었다고 할 수 없다: {why}",

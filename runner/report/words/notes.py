@@ -84,8 +84,10 @@ NOTES: Final[Mapping[str, tuple[str, str]]] = {
         "times.",
     ),
     "gpu-process": ("GPU {gpu}의 pid {pid} ({name}, {memory})", "pid {pid} on GPU {gpu} ({name}, {memory})"),
+    "gpu-tenant": ("GPU {gpu}의 {name} ({memory})", "{name} on GPU {gpu} ({memory})"),
     "gpu-process-unnamed": ("이름을 알 수 없음", "name not known"),
     "gpu-process-memory-unknown": ("memory를 알 수 없음", "memory not known"),
+    "note-transport": ("§ {labels}: {why}.", "§ {labels}: {why}."),
     "note-gpu-others": ("{labels}: {why}.", "{labels}: {why}."),
     "note-gpu-samples": (
         "GPU는 {low:g}~{high:g}초마다 읽었다.",
@@ -154,6 +156,12 @@ NOTES: Final[Mapping[str, tuple[str, str]]] = {
         "{label}, 동시성 {concurrency}의 회차 구간.",
         "{label}, over the rounds at concurrency {concurrency}.",
     ),
+    # The baseline
+    "note-restore-how": ("방법: {how}, {seconds}.", "How: {how}, {seconds}."),
+    "note-restore-meant": ("하려던 방법: {how}.", "How it was to be put back: {how}."),
+    "note-restore-field": ("다른 필드: {field}", "A field that differs: {field}"),
+    "by-hand": ("직접 되돌리려면: {command}", "To put it back by hand: {command}"),
+    "note-warning": ("{source}의 경고 ({about}): {text}", "Warning of {source} ({about}): {text}"),
     # Gaps
     "gap-ttft": (
         "TTFT와 토큰 간 지연: streaming하지 않아 전체 응답 시간만 있다",
@@ -188,6 +196,10 @@ NOTES: Final[Mapping[str, tuple[str, str]]] = {
         "{label}의 엔진 로그: 이 target에서는 볼 수 없다. 파싱된 인자와 무효 옵션은 알 수 없다",
         "the log of {label}: this target does not see it, and so neither the parsed arguments nor options without "
         "effect",
+    ),
+    "gap-transport": (
+        "{labels}의 요청과 토큰이 걸린 시간: {why}",
+        "how long requests and tokens of {labels} take: {why}",
     ),
     "gap-gpu": ("GPU 사용률과 memory: 표본이 없다", "GPU utilization and memory: not sampled"),
     "gap-gpu-why": ("GPU 사용률과 memory: {why}", "GPU utilization and memory: {why}"),

@@ -24,6 +24,14 @@ VERDICTS: Final[Mapping[str, tuple[str, str]]] = {
         "The record ended early: the runner was killed, or is still running.",
     ),
     "engine-failed": ("{label}: {reason}", "{label}: {reason}"),
+    "engine-failed-after": (
+        "{label}: {reason} (드러난 지 {seconds:.1f}초 뒤에 판정)",
+        "{label}: {reason} (named {seconds:.1f} s after it could first be seen)",
+    ),
+    "left-changed": (
+        "{what}: 원복되지 않았다. {why}",
+        "{what} was not restored: {why}",
+    ),
     "also-applies": ("함께 해당하는 코드: {codes}", "Also applying: {codes}"),
     # The terms that a report judges by
     "glossary": ("용어", "Terms"),
@@ -104,6 +112,12 @@ VERDICTS: Final[Mapping[str, tuple[str, str]]] = {
         "{index} {name} ({uuid}, {total}), 기동 전에 쓰이던 memory {before}",
         "{index} {name} ({uuid}, {total}), memory in use before the start {before}",
     ),
+    "p.transport": ("{label} #{replicate} 요청 경로", "{label} #{replicate} transport"),
+    "p.doubted": ("{transport}. 확인되지 않는 것: {why}", "{transport}; in doubt: {why}"),
+    "p.fact": ("{label} #{replicate} {name}", "{label} #{replicate} {name}"),
+    "p.baseline": ("저장된 baseline", "saved baseline"),
+    "p.not-existing": ("{what}, 전에 없었음", "{what}, which did not exist"),
+    "p.warning": ("{source}의 경고", "warning of {source}"),
     "p.body": ("요청 본문 `{id}` ({prompt})", "request body `{id}` ({prompt})"),
     "p.simulated": ("simulated", "simulated"),
     "yes": ("예", "yes"),
