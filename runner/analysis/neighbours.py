@@ -19,7 +19,7 @@ class Neighbours:
 def neighbours(cell: Cell) -> Neighbours:
     """Over the cell's rounds. A round's are those seen while it ran, when it ended and when it began, which is the end
     of the engine's round before it, and for the first one the moment when the engine first answered."""
-    found: dict[tuple[int, int], OtherProcess] = {}
+    found: dict[tuple[int | str | None, int], OtherProcess] = {}
     unknown: Absent | None = None
     for engine in cell.record.of_arm(cell.arm.id):
         looks = _looks(engine)
@@ -27,15 +27,19 @@ def neighbours(cell: Cell) -> Neighbours:
             if not _of_cell(round_, cell):
                 continue
             if round_.others is not None:
-                found |= {(one.pid, one.gpu): one for one in round_.others.gone}
+                found |= {_key(one): one for one in round_.others.gone}
             for look in looks[number : number + 2]:
                 if look is None:
                     unknown = unknown or Absent("gpu-others-not-looked")
                     continue
-                found |= {(one.pid, one.gpu): one for one in look.others}
+                found |= {_key(one): one for one in look.others}
                 if look.unknown is not None:
                     unknown = unknown or Absent("gpu-others-unknown", {"why": look.unknown})
     return Neighbours(list(found.values()), unknown)
+
+
+def _key(one: OtherProcess) -> tuple[int | str | None, int]:
+    return one.name if one.pid is None else one.pid, one.gpu
 
 
 def _looks(engine: EngineRun) -> list[GpusFound | OthersSeen | None]:

@@ -155,9 +155,10 @@ class GpuFound(_Event):
 
 class OtherProcess(_Event):
     """A process that is not the engine's, on one of its GPUs (`gpu` is the index); `before` says whether it was there
-    when the engine was started, None where that is not known."""
+    when the engine was started, None where that is not known. `pid` is None for one that is known by its name alone: a
+    tenant of the place."""
 
-    pid: int
+    pid: int | None
     gpu: int
     name: str | None
     memory_mib: float | None
@@ -167,7 +168,7 @@ class OtherProcess(_Event):
 class GpusFound(OfLaunch):
     """The engine's GPUs once it answers, read through `source`; or the `reason` why they cannot be read.
 
-    `doubt` says why they may be other ones. `others` are the strange processes there; `unknown` says why there may be
+    `doubt` says why they may be other ones, or not the engine's alone. `others` are the strange processes there; `unknown` says why there may be
     more of them, None where there are none besides.
     """
 
