@@ -1,8 +1,8 @@
 """GPUs of another machine, through one `nvidia-smi` in a loop beside the engine."""
 
 import contextlib
-import time
 from collections.abc import Callable, Iterator
+from time import monotonic
 from typing import Protocol
 
 from runner.sample.gpu.reading import GpuError, GpuReading
@@ -72,7 +72,7 @@ class RemoteSmi:
             lines.close()
             raise GpuError("nvidia-smi: closed")
         self._lines, self._lost = lines, None
-        first = self._await(time.monotonic() + _FIRST)
+        first = self._await(monotonic() + _FIRST)
         if first is None:
             raise GpuError(f"nvidia-smi: no answer within {_FIRST:g} s{self._besides()}")
         self.source += f", driver {first.driver}"
@@ -81,13 +81,13 @@ class RemoteSmi:
     def read(self) -> list[GpuReading]:
         """Every GPU, as it is now. Raises GpuError where no whole reading comes in time, and always after the end."""
         limit = self._pace + _SLACK
-        deadline = time.monotonic() + limit
+        deadline = monotonic() + limit
         for line in self._waiting(deadline):
             self._take(line)
         self._groups.forget()
         group = self._await(deadline)
         if group is None:
-            raise GpuError(f"nvidia-smi: no sample of {self._groups.count} GPUs for {limit:g} s{self._besides()}")
+            raise GpuError(f"nvidia-smi: no sample for {limit:g} s{self._besides()}")
         with contextlib.suppress(GpuError):  # an end behind it is the next reading's
             for line in self._waiting(deadline):
                 group = self._take(line) or group
@@ -102,7 +102,7 @@ class RemoteSmi:
 
     def _await(self, deadline: float) -> Group | None:
         self._late = None
-        while (left := deadline - time.monotonic()) > 0:
+        while (left := deadline - monotonic()) > 0:
             line = self._next(left)
             if line is not None and (group := self._take(line)) is not None:
                 return group
@@ -110,7 +110,7 @@ class RemoteSmi:
 
     def _waiting(self, deadline: float) -> Iterator[str]:
         """What has come already; not for ever, should it never pause."""
-        while time.monotonic() < deadline and (line := self._next(0.0)) is not None:
+        while monotonic() < deadline and (line := self._next(0.0)) is not None:
             yield line
 
     def _next(self, timeout: float) -> str | None:
@@ -136,7 +136,7 @@ class RemoteSmi:
         if group is None:
             return None
         # The two clocks need not agree, but what lies between them does not grow: where it does, lines were held up.
-        under_way = time.monotonic() - group.at
+        under_way = monotonic() - group.at
         self._quickest = under_way if self._quickest is None else min(under_way, self._quickest)
         if under_way - self._quickest > _LATE:
             self._late = under_way - self._quickest

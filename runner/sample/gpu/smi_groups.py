@@ -29,11 +29,6 @@ class Groups:
         self._begun: list[GpuReading] = []
         self._from_its_first = True  # whether the group under way was heard from its first line
 
-    @property
-    def count(self) -> int | None:
-        """How many GPUs there are, once that is known."""
-        return None if self._order is None else len(self._order)
-
     def add(self, line: str) -> Group | None:
         """The group that this line completes. Raises GpuError where it is not of the form that was asked for, and then
         nothing of the group under way counts."""
