@@ -39,10 +39,14 @@ def gauge(rounds: Sequence[Round], read: Callable[[Sampled], float | None]) -> S
 
 
 def gpu_gauge(rounds: Sequence[Round], read: Callable[[GpuSampled], float | None]) -> Spread | Absent:
-    """The same of the GPUs' samples."""
+    """The same of the GPUs' samples; of a round whose last ones failed nothing counts: its GPUs were lost on the way,
+    and what came before is not the whole of it."""
     if not any(round_.gpu_samples for round_ in rounds):
         return Absent("gpu-not-sampled")
     steady = [_steady(round_, round_.gpu_samples) for round_ in rounds]
+    for samples in steady:
+        if samples and read(samples[-1]) is None and (why := samples[-1].why) is not None:
+            return Absent("gpu-unread", {"why": why})
     return _over(steady, read, lambda sample: sample.why, failed="gpu-unread", absent="gpu-figure-absent")
 
 

@@ -10,7 +10,7 @@ import httpx
 
 from runner.engine.verdict import Verdict
 from runner.execution.context import Context
-from runner.execution.gpus import GpuWatch
+from runner.execution.gpus.watch import GpuWatch
 from runner.execution.idle import IdleWatch
 from runner.execution.readiness import engine_identity
 from runner.execution.requests import Place, duration_s, keep_responses, request_done

@@ -5,7 +5,7 @@ import contextlib
 from pathlib import Path
 
 from runner.execution.context import Context, Stopped
-from runner.execution.gpus import GpuWatch
+from runner.execution.gpus.watch import GpuWatch
 from runner.execution.idle import IdleWatch
 from runner.execution.proof import prove
 from runner.execution.readiness import ended, last_words, unreachable, wait_ready

@@ -175,8 +175,8 @@ class OtherProcess(_Event):
 class GpusFound(OfLaunch):
     """The engine's GPUs once it answers, read through `source`; or the `reason` why they cannot be read.
 
-    `doubt` says why they may be other ones. `others` are the strange processes there; `unknown` says why there may be
-    more of them, None where there are none besides.
+    `doubt` says why they may be other ones, or not the engine's alone. `others` are the strange processes there;
+    `unknown` says why there may be more of them, None where there are none besides.
     """
 
     event: Literal["gpus-found"] = "gpus-found"

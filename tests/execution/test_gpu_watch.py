@@ -14,8 +14,8 @@ from journals import Edit, make_plan
 from nvml_driver import MIB, Card, Driver
 
 import runner
-from runner.execution import gpus as module
 from runner.execution.context import Context
+from runner.execution.gpus import local, watch
 from runner.execution.run import execute
 from runner.plan.model import Arm
 from runner.record import events
@@ -102,9 +102,9 @@ class Smi:
 
 @pytest.fixture
 def smi(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Smi:
-    monkeypatch.setattr(module, "open_gpus", open_smi)  # a machine with a driver would be read through it
+    monkeypatch.setattr(local, "open_gpus", open_smi)  # a machine with a driver would be read through it
     monkeypatch.setattr(reading_by_smi, "_LIMIT", 60.0)
-    monkeypatch.setattr(module, "Aside", lambda: Aside(120.0))
+    monkeypatch.setattr(watch, "Aside", lambda: Aside(120.0))
     return Smi(tmp_path, monkeypatch)
 
 

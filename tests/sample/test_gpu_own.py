@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from runner.sample.gpu.own import Others, engine_gpus, other_processes, together, unaccounted
+from runner.sample.gpu.own import Others, engine_gpus, other_processes, unaccounted
 from runner.sample.gpu.reading import GpuError, GpuProcess, GpuReading
 
 
@@ -145,10 +145,3 @@ def test_memory_that_nobody_listed_uses_is_somebody(
 ) -> None:
     why = unaccounted([GpuReading(0, A.uuid, None, 0, memory, None), B], listed, own)
     assert why == ("65 MiB were in use before the start and no process is listed" if found else None)
-
-
-def test_looks_together_are_everybody_once_and_known_where_each_is() -> None:
-    later = GpuProcess(8, A.uuid, "later", 1.0)
-    looks = [Others([process(8), process(9)], None), Others([], "why"), Others([later], "another")]
-    assert together(looks) == Others([later, process(9)], "why")
-    assert together([Others([], None)]) == Others([], None)

@@ -63,7 +63,7 @@ async def stopped(task: asyncio.Task[None]) -> None:
 
 
 async def sampled(reader: Reader, enough: int, interval: float = 0.01, limit: float = 60.0) -> list[GpuSample]:
-    series = GpuSeries(reader, frozenset, Aside(limit), interval, reader.clock)
+    series = GpuSeries(reader, lambda: look(reader), Aside(limit), interval, reader.clock)
     task = asyncio.create_task(series.run())
     await until(lambda: task.done() or len(series.samples) >= enough)
     assert not task.done()
@@ -90,7 +90,7 @@ def test_who_is_there_is_looked_at_less_often_and_a_failed_look_leaves_the_sampl
 ) -> None:
     monkeypatch.setattr(module, "_BETWEEN_LOOKS", 30_000_000)
     reader = Reader(float)
-    series = GpuSeries(reader, lambda: frozenset({7}), Aside(60.0), 0.01, reader.clock)
+    series = GpuSeries(reader, lambda: look(reader, lambda: frozenset({7})), Aside(60.0), 0.01, reader.clock)
 
     async def main() -> None:
         task = asyncio.create_task(series.run())
@@ -160,7 +160,7 @@ def test_a_driver_that_hangs_is_samples_with_an_error_and_holds_up_nothing() -> 
 
     async def main() -> list[GpuSample]:
         aside = Aside(0.05)
-        series = GpuSeries(reader, frozenset, aside, 0.01, reader.clock)
+        series = GpuSeries(reader, lambda: look(reader), aside, 0.01, reader.clock)
         task = asyncio.create_task(series.run())
         await until(lambda: len(series.samples) >= 2)
         await stopped(task)
@@ -184,7 +184,7 @@ def test_a_reading_overdue_when_the_load_ends_is_a_sample_with_an_error() -> Non
     reader = Reader(lambda _: float(free.wait(60)))
 
     async def main() -> list[GpuSample]:
-        series = GpuSeries(reader, frozenset, Aside(60.0), 0.01, reader.clock)
+        series = GpuSeries(reader, lambda: look(reader), Aside(60.0), 0.01, reader.clock)
         task = asyncio.create_task(series.run())
         await until(lambda: reader.asked)
         await asyncio.sleep(0.05)

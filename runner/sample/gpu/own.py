@@ -114,9 +114,3 @@ def unaccounted(gpus: Collection[GpuReading], processes: Collection[GpuProcess],
         if gpu.uuid in own and gpu.uuid not in listed and gpu.memory_mib is not None and gpu.memory_mib > _UNUSED:
             return f"{gpu.memory_mib:.0f} MiB were in use before the start and no process is listed"
     return None
-
-
-def together(looks: Sequence[Others]) -> Others:
-    """Whoever was seen at any of the looks, each once, as last seen; `unknown` as soon as one of them is."""
-    found = {(one.pid, one.gpu): one for look in looks for one in look.found}
-    return Others(list(found.values()), next((look.unknown for look in looks if look.unknown is not None), None))

@@ -1,4 +1,4 @@
-"""What a reader of this machine's GPUs offers."""
+"""What a reader of GPUs offers."""
 
 from dataclasses import dataclass
 from typing import Protocol
@@ -35,8 +35,8 @@ class GpuProcess:
     memory_mib: float | None
 
 
-class GpuReader(Protocol):
-    """A way to read the GPUs. Its calls block."""
+class GpuFigures(Protocol):
+    """A way to read what GPUs do. Its calls block."""
 
     @property
     def source(self) -> str:
@@ -47,10 +47,15 @@ class GpuReader(Protocol):
         """Seconds between readings below which they would only repeat themselves, or cost too much."""
 
     def read(self) -> list[GpuReading]:
-        """Every GPU that this process may use, in the order of their PCI bus. Raises GpuError."""
-
-    def processes(self) -> list[GpuProcess]:
-        """Every process on them, as far as the driver shows it here. Raises GpuError."""
+        """Every GPU that may be used there, in the order of their PCI bus, as it is when this returns. Raises
+        GpuError."""
 
     def close(self) -> None:
         """Let the driver go. Never raises."""
+
+
+class GpuReader(GpuFigures, Protocol):
+    """A way to read this machine's GPUs, which shows the processes on them, too."""
+
+    def processes(self) -> list[GpuProcess]:
+        """Every process on them, as far as the driver shows it here. Raises GpuError."""

@@ -4,13 +4,12 @@ import shutil
 import subprocess
 
 from runner.sample.gpu.reading import GpuError, GpuProcess, GpuReading
+from runner.sample.gpu.smi_line import GPU, UNSUPPORTED, fields_of, gpu_of
 
 _LIMIT = 5.0
 """Seconds that nvidia-smi has for an answer; it usually takes a tenth of one, on a busy machine one."""
-_GPU = ("index", "uuid", "utilization.gpu", "memory.used", "memory.total", "driver_version", "name")
 _APPS = ("pid", "gpu_uuid", "used_memory", "process_name")
-_UNSUPPORTED = ("[N/A]", "[Not Supported]", "N/A")
-_UNNAMED = ("", "[Not Found]", "[Insufficient Permissions]", *_UNSUPPORTED)
+_UNNAMED = ("", "[Not Found]", "[Insufficient Permissions]", *UNSUPPORTED)
 
 
 class SmiReader:
@@ -28,7 +27,7 @@ class SmiReader:
 
     def read(self) -> list[GpuReading]:
         """Every GPU. Raises GpuError."""
-        return [_reading(line) for line in self._gpus()]
+        return [gpu_of(line) for line in self._gpus()]
 
     def processes(self) -> list[GpuProcess]:
         """Those that compute: nvidia-smi lists no others in this form. Raises GpuError."""
@@ -51,10 +50,10 @@ class SmiReader:
         """Nothing of it is left running."""
 
     def _gpus(self) -> list[dict[str, str]]:
-        return self._ask("--query-gpu", _GPU)
+        return self._ask("--query-gpu", GPU)
 
     def _ask(self, query: str, fields: tuple[str, ...]) -> list[dict[str, str]]:
-        """The lines of an answer, by field. The last field may hold the separator."""
+        """The lines of an answer, by field."""
         command = [self._path, f"{query}={','.join(fields)}", "--format=csv,noheader,nounits"]
         try:
             ended = subprocess.run(
@@ -72,27 +71,7 @@ class SmiReader:
         lines = [line for line in ended.stdout.decode("utf-8", "replace").splitlines() if line.strip()]
         if ended.returncode != 0:
             raise GpuError(f"nvidia-smi: {lines[0] if lines else 'no words'} (exit code {ended.returncode})")
-        rows = [line.split(", ", len(fields) - 1) for line in lines]
-        for line, row in zip(lines, rows, strict=True):
-            if len(row) != len(fields):
-                raise GpuError(f"nvidia-smi: {line!r} is not what was asked for")
-        return [dict(zip(fields, row, strict=True)) for row in rows]
-
-
-def _reading(line: dict[str, str]) -> GpuReading:
-    """One GPU's line. A GPU that is lost says so in one field and leaves a stale figure in another: where any field is
-    neither a figure nor unsupported, nothing of the reading counts."""
-    if not line["index"].isdecimal():
-        raise GpuError(f"nvidia-smi: a GPU {line['index']!r}")
-    figures: list[float | None] = []
-    for field in ("utilization.gpu", "memory.used", "memory.total"):
-        text = line[field]
-        if not (text.isdecimal() or text in _UNSUPPORTED):
-            error = f"nvidia-smi: {field} is {text.strip('[]')!r}"
-            return GpuReading(int(line["index"]), line["uuid"], line["name"], None, None, None, error)
-        figures.append(float(text) if text.isdecimal() else None)
-    utilization, used, total = figures
-    return GpuReading(int(line["index"]), line["uuid"], line["name"], utilization, used, total)
+        return [fields_of(line, fields) for line in lines]
 
 
 def open_smi() -> SmiReader:
