@@ -61,7 +61,9 @@ def serving_pod(deployment: Mapping[str, Any], replica_sets: list[dict[str, Any]
     return None
 
 
-def probe_pod(cluster: Cluster, deployment: Mapping[str, Any], pod: Mapping[str, Any] | None, patience: float) -> Probed:
+def probe_pod(
+    cluster: Cluster, deployment: Mapping[str, Any], pod: Mapping[str, Any] | None, patience: float
+) -> Probed:
     """Ask the engine in the Pod, through the API server; for `patience` seconds until all is in good order. Blocks."""
     if pod is None:
         return _NOT_RUNNING

@@ -115,7 +115,7 @@ class KubernetesEngine:
             everyone = self._cluster.list("Pod", everywhere=True, fields=f"spec.nodeName={self._node}")
         except ClusterError as error:
             raise OSError(f"the Pods of other namespaces cannot be listed: {error}") from None
-        return neighbours(everyone, self._pod)
+        return neighbours(everyone, node=self._node, ours={self._uid})
 
     @property
     def _name(self) -> str:

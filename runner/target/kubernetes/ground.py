@@ -7,12 +7,14 @@ from typing import Any
 from runner.plan.model import Arm, Plan
 from runner.target.base import Survey
 from runner.target.kubernetes.cluster import MANAGER, Cluster, ClusterError
-from runner.target.kubernetes.difference import RUNTIME, Difference, differences, leftovers
+from runner.target.kubernetes.difference import RUNTIME, Difference, differences
+from runner.target.kubernetes.leftover import leftovers
 from runner.target.kubernetes.lint import lint
-from runner.target.kubernetes.neighbours import holders
+from runner.target.kubernetes.neighbours import holders, is_gpu
 from runner.target.kubernetes.ownership import autoscalers, conflicts, external_owners, is_hand, owned_by
-from runner.target.kubernetes.render import OWN_PREFIX, Rendered, TemplateError, render
+from runner.target.kubernetes.render import PREFIX, Rendered, RenderError, render
 from runner.target.kubernetes.settings import Settings
+from runner.target.kubernetes.strategy import for_dry_run
 
 _DRY = "dry-run"
 
@@ -75,15 +77,15 @@ class Ground:
         for owner in external_owners(live):
             if owner.fights:
                 self.found.refusals.append(
-                    f"the Deployment {named.deployment} is kept as it is by {owner.words}, which would undo every "
+                    f"the Deployment {named.deployment} is not only yours: {owner.words()}. It would undo every "
                     f"condition; pause that first"
                 )
             else:
-                self.found.notes.append(f"the Deployment {named.deployment} was made by {owner.words}")
+                self.found.notes.append(f"the Deployment {named.deployment}: {owner.words()}")
         for scaler in self._autoscalers(named.deployment):
             self.found.refusals.append(
-                f"the Deployment {named.deployment} is scaled by the HorizontalPodAutoscaler {scaler}, which would start "
-                f"a second engine, or end one; remove it for the time"
+                f"the Deployment {named.deployment} is scaled by the {scaler}, which would start a second engine, or "
+                f"end one; remove it for the time"
             )
         return live
 
@@ -104,10 +106,11 @@ class Ground:
             )
 
     def _rendered(self, arm: Arm, live: dict[str, Any] | None) -> Rendered | None:
-        selector = None if live is None else live["spec"]["selector"].get("matchLabels")
+        selector = None if live is None else live["spec"]["selector"]
+        container = engine_container(self.settings, live)
         try:
-            return render(self.settings, self.plan, arm, selector=selector, launch=_DRY, run=_DRY)
-        except TemplateError as error:
+            return render(self.settings, self.plan, arm, selector=selector, launch=_DRY, run=_DRY, container=container)
+        except RenderError as error:
             self.found.problems.append(str(error))
             return None
 
@@ -117,7 +120,6 @@ class Ground:
         except ClusterError as error:
             classes = None
             self.found.notes.append(f"which RuntimeClasses there are is not known: {error}")
-        told = set()
         for one in rendered:
             for finding in lint(
                 one.deployment,
@@ -125,15 +127,17 @@ class Ground:
                 runtime_classes=classes,
                 live=live,
                 allow=self.settings.allow,
+                container=engine_container(self.settings, live),
             ):
-                told.add(f"{finding.rule}: {finding.words}")
-        self.found.problems.extend(sorted(told))
+                line = f"{finding.rule}: {finding.path}: {finding.words}"
+                self._once(self.found.problems if finding.severity == "error" else self.found.notes, line)
 
     def _dry_run(self, arm: Arm, rendered: Rendered, baseline: dict[str, Any] | None) -> None:
         """Ask the server what it would make of the manifest, and whose fields that would take."""
         manifest = rendered.deployment
+        asked = for_dry_run(manifest, baseline if self.settings.patches else None)
         try:
-            result = self.cluster.apply(manifest, dry_run=True)
+            result = self.cluster.apply(asked, dry_run=True)
         except ClusterError as error:
             if error.reason != "Conflict":
                 self.found.problems.append(f"the server does not take the condition `{arm.label}`: {error}")
@@ -141,12 +145,13 @@ class Ground:
             if not self._taken_over(error):
                 return
             try:
-                result = self.cluster.apply(manifest, force=True, dry_run=True)
+                result = self.cluster.apply(asked, force=True, dry_run=True)
             except ClusterError as second:
                 self.found.problems.append(f"the server does not take the condition `{arm.label}`: {second}")
                 return
+        result["spec"]["strategy"] = manifest["spec"].get("strategy", result["spec"]["strategy"])
         if arm.id == self.plan.baseline and baseline is not None:
-            self.found.differences.extend(str(one) for one in self._differing(baseline, result))
+            self.found.differences.extend(one.one() for one in self._differing(baseline, result))
             self._kept(baseline, manifest, result)
 
     def _taken_over(self, error: ClusterError) -> bool:
@@ -168,16 +173,18 @@ class Ground:
     def _differing(self, baseline: dict[str, Any], result: dict[str, Any]) -> Iterator[Difference]:
         before, after = baseline, result
         if not self.settings.patches:
-            before, after = ({"spec": {"template": {"spec": one["spec"]["template"]["spec"]}}} for one in (before, after))
+            before, after = (
+                {"spec": {"template": {"spec": one["spec"]["template"]["spec"]}}} for one in (before, after)
+            )
         for one in differences(before, after, ignore=RUNTIME):
-            if OWN_PREFIX not in one.path:
+            if PREFIX not in one.path:
                 yield one
 
     def _kept(self, baseline: dict[str, Any], manifest: dict[str, Any], result: dict[str, Any]) -> None:
         if not self.settings.patches:
             return
-        for path in leftovers(baseline, manifest, result):
-            self.found.notes.append(f"kept from the baseline, in every condition alike: {path}")
+        for one in leftovers(manifest, result, live=baseline):
+            self.found.notes.append(f"kept from the baseline, in every condition alike: {one.one()}")
 
     def _changes(self, baseline: dict[str, Any]) -> None:
         name = f"Deployment {self.cluster.namespace}/{baseline['metadata']['name']}"
@@ -189,9 +196,8 @@ class Ground:
         self.found.changes.insert(0, first)
 
     def _holders(self) -> None:
-        limits = (self.settings.resources or {}).get("limits") or {}
-        for resource in limits:
-            if "/" not in resource:
+        for resource in self.settings.limits:
+            if not is_gpu(resource):
                 continue
             try:
                 pods = self.cluster.list("Pod", everywhere=True)
@@ -205,3 +211,11 @@ class Ground:
     def _once(lines: list[str], line: str) -> None:
         if line not in lines:
             lines.append(line)
+
+
+def engine_container(settings: Settings, live: dict[str, Any] | None) -> str:
+    """The name of the engine's container: as the settings say, else the first one of the Deployment that is taken over,
+    else the Deployment's own."""
+    if settings.container is not None:
+        return settings.container
+    return settings.name if live is None else str(live["spec"]["template"]["spec"]["containers"][0]["name"])

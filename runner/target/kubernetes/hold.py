@@ -6,10 +6,11 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
+from runner.target.kubernetes.belonging import launch_of
 from runner.target.kubernetes.cluster import MANAGER, Cluster, ClusterError
 from runner.target.kubernetes.difference import RUNTIME, Difference, differences
 from runner.target.kubernetes.ownership import owned_by
-from runner.target.kubernetes.render import LAUNCH
+from runner.target.kubernetes.strategy import preparation
 
 _ATTEMPTS = 20
 _BETWEEN = 1.0
@@ -26,10 +27,8 @@ class NotOurs(Exception):
     def lines(self) -> list[str]:
         """Both differences, each under its heading."""
         return [
-            "changed by somebody else since this run's last write:",
-            *(f"  {one}" for one in self.theirs),
-            "what putting the saved object back would change now:",
-            *(f"  {one}" for one in self.undone),
+            *(f"changed by somebody else since this run's last write: {one.one()}" for one in self.theirs),
+            *(f"putting the saved object back would change: {one.one()}" for one in self.undone),
         ]
 
 
@@ -45,15 +44,12 @@ class Hold:
     def apply(self, manifest: dict[str, Any]) -> dict[str, Any]:
         """Server-side apply of a condition's manifest. Raises NotOurs where somebody else wrote in between."""
         for attempt in range(_ATTEMPTS):
-            fenced = copy.deepcopy(manifest)
-            live = self._cluster.get("Deployment", self.name)
-            if live is not None:
-                self._own(live)
-                fenced["metadata"]["resourceVersion"] = live["metadata"]["resourceVersion"]
-            elif self._last is not None:
-                raise NotOurs("it was deleted meanwhile", [], [])
-            self._sent = _launch(manifest)
             try:
+                live = self._prepared(manifest)
+                fenced = copy.deepcopy(manifest)
+                if live is not None:
+                    fenced["metadata"]["resourceVersion"] = live["metadata"]["resourceVersion"]
+                self._sent = _launch(manifest)
                 self._last = self._cluster.apply(fenced, force=True)
             except ClusterError as error:
                 # The controller writes its status at any time, which moves the version and nothing else.
@@ -63,6 +59,20 @@ class Hold:
             else:
                 return self._last
         raise AssertionError("the last attempt returns or raises")
+
+    def _prepared(self, manifest: dict[str, Any]) -> dict[str, Any] | None:
+        """The live object, ready for the manifest; None where there is none."""
+        live = self._cluster.get("Deployment", self.name)
+        if live is None:
+            if self._last is not None:
+                raise NotOurs("it was deleted meanwhile", [], [])
+            return None
+        self._own(live)
+        first = preparation(manifest, live)
+        if first is None:
+            return live
+        self._last = self._cluster.apply(first, force=True)
+        return self._last
 
     def scale(self, replicas: int) -> dict[str, Any]:
         """Scale the Deployment, and nothing else of it."""
@@ -153,9 +163,7 @@ class Hold:
 
 def _launch(deployment: Mapping[str, Any]) -> str | None:
     """Which launch a Deployment's template is of."""
-    template = deployment.get("spec", {}).get("template", {})
-    found = (template.get("metadata", {}).get("annotations") or {}).get(LAUNCH)
-    return found if isinstance(found, str) else None
+    return launch_of(deployment["spec"]["template"])
 
 
 def written_out(saved: Mapping[str, Any]) -> str:

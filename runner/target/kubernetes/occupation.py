@@ -11,9 +11,10 @@ from runner.target.kubernetes.baseline import compared, deployment_facts, probe_
 from runner.target.kubernetes.calls import read, written
 from runner.target.kubernetes.cluster import MANAGER, Cluster, ClusterError
 from runner.target.kubernetes.difference import RUNTIME, differences
+from runner.target.kubernetes.ground import engine_container
 from runner.target.kubernetes.hold import Hold, NotOurs, written_out
 from runner.target.kubernetes.ownership import owned_by
-from runner.target.kubernetes.rolling import rolled_out
+from runner.target.kubernetes.rolling import pods_of, rolled_out
 from runner.target.kubernetes.settings import Settings
 
 SAVED = "baseline.json"
@@ -66,13 +67,15 @@ class Occupation:
             raise TargetError(f"the Deployment {baseline.name} could not be scaled to zero: {error}") from None
 
     @property
-    def selector(self) -> dict[str, str] | None:
+    def selector(self) -> dict[str, Any] | None:
         """What the Deployment selects its Pods by, which cannot be changed; None where it is not there yet."""
-        if self._separate:
-            return None
-        assert self.hold.saved is not None
-        labels: dict[str, str] | None = self.hold.saved["spec"]["selector"].get("matchLabels")
-        return labels
+        selector: dict[str, Any] | None = None if self.hold.saved is None else self.hold.saved["spec"]["selector"]
+        return selector
+
+    @property
+    def container(self) -> str:
+        """The name of the engine's container."""
+        return engine_container(self._settings, self.hold.saved)
 
     async def service(self, manifest: dict[str, Any]) -> dict[str, Any]:
         """Make the Service that leads to the conditions' Pods; it is removed with the rest."""
@@ -123,16 +126,17 @@ class Occupation:
             return None, [], []
         baseline, saved = self.baseline, self.baseline.saved
         assert saved is not None
+        before = await read(lambda: pods_of(self._cluster, saved))
         live = await written(baseline.put_back)
         if saved["spec"].get("replicas", 1) > 0:
-            await rolled_out(self._cluster, live, "", self._limit)
+            await rolled_out(self._cluster, live, container=None, limit=self._limit, before=before)
         else:
             await self._gone(live)
         after = await read(lambda: self._cluster.get("Deployment", baseline.name))
         if after is None:
             raise NotOurs("it was deleted meanwhile", [], [])
         facts = await self._look(after, self._limit)
-        left = [str(one) for one in differences(saved, after, ignore=RUNTIME)]
+        left = [one.one() for one in differences(saved, after, ignore=RUNTIME)]
         if owned_by(after, MANAGER):
             left.append(f"fields of it are still owned by {MANAGER}")
         found = compared(self._facts, facts)
@@ -147,12 +151,11 @@ class Occupation:
             uid = live["metadata"]["uid"]
             await written(lambda: self._cluster.delete("Deployment", self.hold.name, uid=uid))
             await self._gone(live)
+        await written(self._services_removed)
+
+    def _services_removed(self) -> None:
         for service in self._services:
-            await written(
-                lambda service=service: self._cluster.delete(
-                    "Service", service["metadata"]["name"], uid=service["metadata"]["uid"]
-                )
-            )
+            self._cluster.delete("Service", service["metadata"]["name"], uid=service["metadata"]["uid"])
 
     async def _gone(self, deployment: dict[str, Any]) -> None:
         """Wait until no Pod of it is left: a GPU is free only then. Raises TargetError."""

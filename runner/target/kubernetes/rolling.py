@@ -1,16 +1,18 @@
 """Waiting for a rollout: until the new Pod is there, it has failed, or it took too long."""
 
 import asyncio
+import contextlib
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import Any
 
 from runner.engine.failure import cause, last_words
 from runner.target.base import TargetError
-from runner.target.kubernetes.calls import read
+from runner.target.kubernetes.belonging import condition, deleting, owned, phase
+from runner.target.kubernetes.calls import read, written
 from runner.target.kubernetes.cluster import Cluster, ClusterError
-from runner.target.kubernetes.pod_failure import Failure, PodWatch
+from runner.target.kubernetes.pod_failure import Failure, Observation, PodWatch
 from runner.target.kubernetes.rollout import Progress, judge_rollout
 
 _POLL = 1.0
@@ -30,100 +32,104 @@ class RolledOut:
 async def rolled_out(
     cluster: Cluster,
     deployment: dict[str, Any],
-    container: str,
+    *,
+    container: str | None,
     limit: float,
+    before: Collection[str],
     seen: Callable[[dict[str, Any]], Callable[[], list[str]]] = lambda _: list,
 ) -> RolledOut:
-    """Wait for the rollout of `deployment` as it was written, for `limit` seconds. `seen` hears of the new Pod as soon
-    as there is one, and gives what reads its log. Raises TargetError."""
+    """Wait for the rollout of `deployment` as it was written, for `limit` seconds. `before`: the UIDs of the Pods that
+    were there then. `seen` hears of the new Pod as soon as there is one, and gives what reads its log. Raises
+    TargetError."""
     started = time.monotonic()
-    watch = PodWatch(container)
+    watch = PodWatch(started, frozenset(before), container)
     log: Callable[[], list[str]] = list
     known: str | None = None
     last_answer = started
     words = "nothing was seen of it"
     while True:
         try:
-            observed = await read(lambda: observe(cluster, deployment))
+            now = await read(lambda: observe(cluster, deployment))
         except ClusterError as error:
             if time.monotonic() - last_answer > _LOST:
                 raise TargetError(f"the cluster is lost: {error}") from None
             await asyncio.sleep(_POLL)
             continue
         last_answer = time.monotonic()
-        progress = observed.judged(deployment)
+        progress = judge_rollout(
+            now.deployment,
+            now.replica_sets,
+            now.pods,
+            generation=deployment["metadata"]["generation"],
+            made=deployment["metadata"]["uid"],
+        )
         words = progress.words
-        if progress.pod is not None and progress.pod["metadata"]["uid"] != known:
-            known = progress.pod["metadata"]["uid"]
-            log = seen(progress.pod)
+        newest = _newest(progress, now, before)
+        if newest is not None and newest["metadata"]["uid"] != known:
+            known = newest["metadata"]["uid"]
+            log = seen(newest)
         if progress.state == "done" and progress.pod is not None and progress.replica_set is not None:
             return RolledOut(progress.pod, progress.replica_set, time.monotonic() - started)
         if progress.state in ("failed", "changed"):
             raise TargetError(progress.words)
-        failure = observed.failed(watch, progress)
+        failure = watch.observe(now)
         if failure is not None:
+            if failure.respawns:
+                await written(lambda: _scaled_down(cluster, deployment))
             raise _told(failure, log())
         if time.monotonic() - started > limit:
             raise TargetError(f"not rolled out within {limit:g} s: {words}", last_words(log()))
         await asyncio.sleep(_POLL)
 
 
-@dataclass(frozen=True, slots=True)
-class Observed:
-    """One look at a Deployment and what it made."""
-
-    deployment: dict[str, Any]
-    replica_sets: list[dict[str, Any]]
-    pods: list[dict[str, Any]]
-    events: list[dict[str, Any]]
-    tenants: list[dict[str, Any]]
-    at: float
-
-    def judged(self, written: dict[str, Any]) -> Progress:
-        """How far the rollout of what was written is."""
-        return judge_rollout(
-            self.deployment, self.replica_sets, self.pods, generation=written["metadata"]["generation"]
-        )
-
-    def failed(self, watch: PodWatch, progress: Progress) -> Failure | None:
-        """What this look, after the ones before it, says that will not come right by itself."""
-        return watch.observe(self, progress)
+def pods_of(cluster: Cluster, deployment: dict[str, Any]) -> frozenset[str]:
+    """The UIDs of the Pods that a Deployment selects. Blocks; raises ClusterError."""
+    labels = deployment["spec"]["selector"].get("matchLabels") or {}
+    return frozenset(pod["metadata"]["uid"] for pod in cluster.list("Pod", labels=labels))
 
 
-def observe(cluster: Cluster, deployment: dict[str, Any]) -> Observed:
-    """Look now. Blocks; raises ClusterError."""
+def observe(cluster: Cluster, deployment: dict[str, Any]) -> Observation:
+    """Look now. Blocks; raises ClusterError, and TargetError where it is not there any more."""
     name = deployment["metadata"]["name"]
     labels = deployment["spec"]["selector"].get("matchLabels") or {}
     live = cluster.get("Deployment", name)
     if live is None:
         raise TargetError(f"the Deployment {name} was deleted meanwhile")
     pods = cluster.list("Pod", labels=labels)
-    stuck = any(_unscheduled(pod) for pod in pods)
-    return Observed(
+    stuck = any((condition(pod, "PodScheduled") or {}).get("status") == "False" for pod in pods)
+    return Observation(
+        time.monotonic(),
         live,
         cluster.list("ReplicaSet", labels=labels),
         pods,
-        cluster.list("Event") if not all(_running(pod) for pod in pods) else [],
-        _tenants(cluster) if stuck else [],
-        time.monotonic(),
+        cluster.list("Event") if any(phase(pod) != "Running" for pod in pods) else [],
+        _allowed(lambda: cluster.list("Pod", everywhere=True)) if stuck else None,
+        _allowed(lambda: cluster.list("Node")) if stuck else None,
     )
 
 
-def _tenants(cluster: Cluster) -> list[dict[str, Any]]:
-    """All Pods that one is allowed to see: who holds what a Pod waits for."""
+def _allowed(ask: Callable[[], list[dict[str, Any]]]) -> list[dict[str, Any]] | None:
+    """What a namespace's Role may not allow to be seen."""
     try:
-        return cluster.list("Pod", everywhere=True)
+        return ask()
     except ClusterError:
-        return cluster.list("Pod")
+        return None
 
 
-def _running(pod: dict[str, Any]) -> bool:
-    return bool(pod.get("status", {}).get("phase") == "Running")
+def _newest(progress: Progress, now: Observation, before: Collection[str]) -> dict[str, Any] | None:
+    if progress.replica_set is None:
+        return None
+    mine = [pod for pod in owned(now.pods, progress.replica_set) if pod["metadata"]["uid"] not in before]
+    return next((pod for pod in mine if not deleting(pod)), None)
 
 
-def _unscheduled(pod: dict[str, Any]) -> bool:
-    conditions = pod.get("status", {}).get("conditions") or []
-    return any(one.get("type") == "PodScheduled" and one.get("status") == "False" for one in conditions)
+def _scaled_down(cluster: Cluster, deployment: dict[str, Any]) -> None:
+    """Stop a ReplicaSet that makes one Pod after the other. What it was is put back by whoever saved it."""
+    live = cluster.get("Deployment", deployment["metadata"]["name"])
+    if live is not None:
+        with contextlib.suppress(ClusterError):
+            version = live["metadata"]["resourceVersion"]
+            cluster.scale(deployment["metadata"]["name"], 0, resource_version=version)
 
 
 def _told(failure: Failure, log: list[str]) -> TargetError:

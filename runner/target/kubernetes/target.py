@@ -20,9 +20,9 @@ from runner.target.kubernetes.hold import NotOurs
 from runner.target.kubernetes.occupation import Occupation
 from runner.target.kubernetes.pod_log import PodLog
 from runner.target.kubernetes.port_forward import PortForward
-from runner.target.kubernetes.render import TemplateError, render
-from runner.target.kubernetes.rolling import RolledOut, rolled_out
-from runner.target.kubernetes.settings import merge
+from runner.target.kubernetes.render import RenderError, render
+from runner.target.kubernetes.rolling import RolledOut, pods_of, rolled_out
+from runner.target.kubernetes.settings import merge, problems
 
 _REACH_SECONDS = 5.0
 _FORWARD_DOUBT = (
@@ -38,8 +38,9 @@ class KubernetesTarget:
     simulated = False
 
     def __init__(self, spec: Spec, site: Site) -> None:
-        self._settings = merge(spec.experiment.kubernetes, site.kubernetes, experiment=spec.experiment.name)
-        self._site = site.kubernetes
+        self._settings = merge(
+            spec.experiment.kubernetes.beside(spec.folder), site.kubernetes, experiment=spec.experiment.name
+        )
         self._cluster: Cluster | None = None
         self._warnings: list[tuple[str, str]] = []
         self._stay: Stay | None = None
@@ -56,17 +57,17 @@ class KubernetesTarget:
                 "server": self._cluster.server,
                 "version": self._cluster.version,
             }
-        return {**where, **self._settings.described()}
+        return {**self._settings.described(), **where, "origins": self._settings.origins}
 
     def problems(self, plan: Plan) -> list[str]:
         """What is missing, and templates that do not render; the cluster is not asked."""
-        found = list(self._settings.missing())
+        found = problems(self._settings, plan)
         if found:
             return found
         for arm in plan.arms:
             try:
-                render(self._settings, plan, arm, selector=None, launch=None, run="plan")
-            except TemplateError as error:
+                render(self._settings, plan, arm, selector=None, launch=None, run="")
+            except RenderError as error:
                 if str(error) not in found:
                     found.append(str(error))
         return found
@@ -81,9 +82,9 @@ class KubernetesTarget:
     def _connected(self) -> Cluster:
         if self._cluster is None:
             self._cluster = Cluster.connect(
-                kubeconfig=self._site.kubeconfig,
-                context=self._site.context,
-                namespace=self._site.namespace,
+                kubeconfig=self._settings.kubeconfig,
+                context=self._settings.context,
+                namespace=self._settings.namespace,
                 warned=lambda about, text: self._warnings.append((about, text)),
             )
         return self._cluster
@@ -120,28 +121,43 @@ class KubernetesTarget:
         cluster, occupation, settings = self._cluster, self._occupation, self._settings
         self._launches += 1
         launch = f"{self._stay.run}.{self._launches}"
+        container = occupation.container
         pod_log: PodLog | None = None
 
         def seen(pod: dict[str, Any]) -> PodLog:
             nonlocal pod_log
             if pod_log is not None:
                 pod_log.close()
-            pod_log = PodLog(cluster, pod["metadata"]["name"], settings.name, log)
+            pod_log = PodLog(cluster, pod["metadata"]["name"], container, log)
             pod_log.start()
             return pod_log
 
         try:
             rendered = render(
-                settings, self._stay.plan, arm, selector=occupation.selector, launch=launch, run=self._stay.run
+                settings,
+                self._stay.plan,
+                arm,
+                selector=occupation.selector,
+                launch=launch,
+                run=self._stay.run,
+                container=container,
             )
+            before = await read(lambda: pods_of(cluster, rendered.deployment))
             applied = await written(lambda: occupation.hold.apply(rendered.deployment))
-            service = await occupation.service(rendered.service) if settings.needs_service else None
+            through = settings.transport in ("cluster-ip", "node-port")
+            service = await occupation.service(rendered.service) if through else None
             self._tell_warnings()
-            limit = self._stay.plan.limits.startup_seconds
-            done = await rolled_out(cluster, applied, settings.name, limit, lambda pod: seen(pod).lines)
+            done = await rolled_out(
+                cluster,
+                applied,
+                container=container,
+                limit=self._stay.plan.limits.startup_seconds,
+                before=before,
+                seen=lambda pod: seen(pod).lines,
+            )
             assert pod_log is not None
-            return await self._engine(done, service, pod_log)
-        except (ClusterError, NotOurs, TemplateError) as error:
+            return await self._engine(done, container, service, pod_log)
+        except (ClusterError, NotOurs, RenderError) as error:
             self._let_go(pod_log)
             raise TargetError(str(error), error.lines() if isinstance(error, NotOurs) else None) from None
         except BaseException:
@@ -153,7 +169,9 @@ class KubernetesTarget:
         if pod_log is not None:
             pod_log.close()
 
-    async def _engine(self, done: RolledOut, service: dict[str, Any] | None, log: PodLog) -> KubernetesEngine:
+    async def _engine(
+        self, done: RolledOut, container: str, service: dict[str, Any] | None, log: PodLog
+    ) -> KubernetesEngine:
         assert self._cluster is not None
         cluster, settings, pod = self._cluster, self._settings, done.pod
         forward: PortForward | None = None
@@ -176,10 +194,10 @@ class KubernetesTarget:
         return KubernetesEngine(
             cluster,
             pod,
-            settings.name,
+            container,
             endpoint=endpoint,
             transport=Transport(f"{settings.transport}{inside}", _FORWARD_DOUBT if forward is not None else None),
-            facts=_facts(cluster, done, node, settings.name),
+            facts=_facts(cluster, done, node, container),
             log=log,
             forward=forward,
             gpu_command=settings.gpu_command,
