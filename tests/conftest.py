@@ -1,4 +1,5 @@
-"""What holds for every lane: a slow machine fails no property test, and the options of the recordings' lane."""
+"""What holds for every lane: a slow machine fails no property test, the lanes' order, and the options of the
+recordings' lane."""
 
 from __future__ import annotations
 
@@ -7,6 +8,20 @@ from hypothesis import HealthCheck, settings
 
 settings.register_profile("any-machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("any-machine")
+
+LAST = ("real_engine", "cluster")
+"""What these lanes need may be on its way while the others run: `.ci/run` builds the cluster in the background."""
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    here = config.rootpath / "tests"
+
+    def place(item: pytest.Item) -> int:
+        lane = item.path.relative_to(here).parts[0] if item.path.is_relative_to(here) else ""
+        return LAST.index(lane) + 1 if lane in LAST else 0
+
+    items.sort(key=place)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
