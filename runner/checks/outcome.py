@@ -12,6 +12,7 @@ PRECEDENCE = (
     ExitCode.NOT_RESTORED,
     ExitCode.INTERNAL,
     ExitCode.INTERRUPTED,
+    ExitCode.REFUSED,
     ExitCode.ENGINE_DID_NOT_START,
     ExitCode.NOT_IN_FORCE,
     ExitCode.INCOMPLETE,
@@ -20,7 +21,7 @@ PRECEDENCE = (
     ExitCode.HELD,
 )
 """Which one wins when several apply: first what is left broken, then what ended the run, then what it found.
-INVALID and REFUSED come before anything is started, and so come alone."""
+INVALID comes before anything is started, and so comes alone."""
 
 
 def outcome(record: Record, results: Sequence[Result]) -> ExitCode:
@@ -48,6 +49,8 @@ def applying_codes(record: Record, results: Sequence[Result]) -> set[ExitCode]:
         codes.add(ExitCode.INTERNAL)
     if record.interrupted is not None:
         codes.add(ExitCode.INTERRUPTED)
+    if record.declined is not None:
+        codes.add(ExitCode.REFUSED)
     for engine in record.engines:
         if engine.failed is not None and engine.failed.stage == "start":
             codes.add(ExitCode.ENGINE_DID_NOT_START)

@@ -50,6 +50,8 @@ class Progress:
                 self._failed += event.verdict != "ok"
             case events.RoundFinished():
                 self._finish(event)
+            case events.DeclinedToRun():
+                self._line(event.reason)
             case events.Interrupted():
                 self._line(f"{event.signal}: sending nothing more; reporting what is complete")
             case _:

@@ -86,6 +86,7 @@ class Record:
     finished: events.RunFinished | None
     baselines: list[Baseline] = field(default_factory=list)
     warnings: list[events.Warned] = field(default_factory=list)
+    declined: events.DeclinedToRun | None = None
 
     @property
     def simulated(self) -> bool:
@@ -184,6 +185,8 @@ class _Builder:
                 record.baselines.append(Baseline(event))
             case events.BaselineRestored():
                 self._baseline(event.what).restored = event
+            case events.DeclinedToRun():
+                record.declined = event
             case events.Warned():
                 record.warnings.append(event)
             case events.BodySeen():

@@ -22,6 +22,8 @@ def terminal_summary(reported: Reported) -> str:
     words = Words("en")
     record = reported.record
     lines = list(_left_changed(record, words))
+    if record.declined is not None:
+        lines.append(words("declined", reason=record.declined.reason))
     for engine in record.engines:
         lines += _engine(record, engine, words)
     lines += _incomplete(record, words)

@@ -34,6 +34,7 @@ def verdicts(source: Source, results: Sequence[Result]) -> Verdicts:
     """All of it, from the record and the checks."""
     words = source.words
     codes = ranked_codes(source.record, results)
+    declined = source.record.declined
     others = ", ".join(f"{int(one)} ({words(f'exit.{int(one)}')})" for one in codes[1:])
     return Verdicts(
         outcome=words("outcome", code=int(codes[0]), meaning=source.meaning(codes[0])),
@@ -48,9 +49,12 @@ def verdicts(source: Source, results: Sequence[Result]) -> Verdicts:
             if (why := unrestored(one)) is not None
         ],
         failures=[
-            (_failure(source, one.arm, one.failed), [code(line) for line in one.failed.words])
-            for one in source.record.engines
-            if one.failed is not None
+            *([(words("declined", reason=escape(declined.reason)), [])] if declined is not None else []),
+            *(
+                (_failure(source, one.arm, one.failed), [code(line) for line in one.failed.words])
+                for one in source.record.engines
+                if one.failed is not None
+            ),
         ],
         wanted_found=[
             (

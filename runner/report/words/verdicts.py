@@ -6,6 +6,7 @@ from typing import Final
 VERDICTS: Final[Mapping[str, tuple[str, str]]] = {
     # Verdict section
     "outcome": ("결론: 종료 코드 {code} — {meaning}", "Outcome: exit code {code} — {meaning}"),
+    "declined": ("측정하지 않았다: {reason}", "nothing was measured: {reason}"),
     "exit.0": ("모든 invariant가 성립한다", "all invariants hold"),
     "exit.0-allowed": (
         "실패한 invariant가 없다. 판단할 수 없지만 spec이 허용한 것: {names}",
@@ -17,6 +18,7 @@ VERDICTS: Final[Mapping[str, tuple[str, str]]] = {
     "exit.5": ("측정이 완료되지 않았다", "the measurement is incomplete"),
     "exit.6": ("판단할 수 없는 invariant가 있다", "an invariant is inconclusive"),
     "exit.7": ("baseline이 복원되지 않았다", "the baseline was not restored"),
+    "exit.8": ("아무것도 바꾸기 전에 거절했다", "refused before anything was changed"),
     "exit.70": ("runner의 내부 오류", "an internal error of the runner"),
     "exit.130": ("중단됐다", "interrupted"),
     "ended-early": (

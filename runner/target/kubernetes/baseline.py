@@ -1,5 +1,6 @@
 """The Deployment that was there: looked at before it is touched, and again once it is back."""
 
+import itertools
 import shlex
 import time
 from collections.abc import Mapping
@@ -86,7 +87,7 @@ def _port(deployment: Mapping[str, Any]) -> int:
     """Where the container serves: its --port, else its first declared port, else vLLM's own default."""
     container = main_container(deployment)
     words = [*(container.get("command") or []), *(container.get("args") or [])]
-    for before, word in zip(words, words[1:], strict=False):
+    for before, word in itertools.pairwise(words):
         if before == "--port" and word.isdecimal():
             return int(word)
     for word in words:

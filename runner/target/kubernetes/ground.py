@@ -70,8 +70,8 @@ class Ground:
             return None
         if owned_by(live, MANAGER):
             self.found.refusals.append(
-                f"the Deployment {named.deployment} is held by another run, or one that was killed left it so: fields of "
-                f"it are owned by {MANAGER}. Wait for that run, or put its saved object back: kubectl replace -f "
+                f"the Deployment {named.deployment} is held by another run, or one that was killed left it so: fields "
+                f"of it are owned by {MANAGER}. Wait for that run, or put its saved object back: kubectl replace -f "
                 f"RUN/baseline.json"
             )
         for owner in external_owners(live):
@@ -102,7 +102,7 @@ class Ground:
         if self.cluster.get("Deployment", name) is not None:
             self.found.refusals.append(
                 f"the Deployment {name} exists already; to run the conditions in it, say kubernetes: {{baseline: "
-                f"{{deployment: {name}}}}}, else give the conditions' Deployment another name: kubernetes: {{name: ...}}"
+                f"{{deployment: {name}}}}}, else give theirs another name: kubernetes: {{name: ...}}"
             )
 
     def _rendered(self, arm: Arm, live: dict[str, Any] | None) -> Rendered | None:
@@ -164,8 +164,8 @@ class Ground:
                 foreign = True
                 self._once(
                     self.found.refusals,
-                    f"the field {one.field} is owned by {one.manager}, and not by a person's kubectl: it would be taken "
-                    f"from that. Leave it out of what is rendered, or run the conditions beside it: kubernetes: "
+                    f"the field {one.field} is owned by {one.manager}, and not by a person's kubectl: it would be "
+                    f"taken from that. Leave it out of what is rendered, or run the conditions beside it: kubernetes: "
                     f"{{baseline: {{take-over: scale-to-zero}}}}",
                 )
         return not foreign

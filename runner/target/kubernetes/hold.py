@@ -93,6 +93,14 @@ class Hold:
             return self._last
         raise AssertionError("the last attempt returns or raises")
 
+    def untouched(self) -> bool:
+        """Whether the object is still, or again, as it was saved, and nothing of it is this run's."""
+        live = self._cluster.get("Deployment", self.name)
+        return live is not None and self.saved is not None and self._as_saved(live)
+
+    def _as_saved(self, live: dict[str, Any]) -> bool:
+        return not differences(self.saved, live, ignore=RUNTIME) and not owned_by(live, MANAGER)
+
     def is_last(self, live: dict[str, Any]) -> bool:
         """Whether an object is as this run left it."""
         try:
@@ -113,7 +121,7 @@ class Hold:
             live = self._cluster.get("Deployment", self.name)
             if live is None:
                 raise NotOurs("it was deleted meanwhile", [], [])
-            if not differences(saved, live, ignore=RUNTIME) and not owned_by(live, MANAGER):
+            if self._as_saved(live):
                 return live
             self._own(live)
             try:

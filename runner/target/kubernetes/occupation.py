@@ -79,8 +79,7 @@ class Occupation:
 
     async def service(self, manifest: dict[str, Any]) -> dict[str, Any]:
         """Make the Service that leads to the conditions' Pods; it is removed with the rest."""
-        made = await written(lambda: self._made(manifest))
-        return made
+        return await written(lambda: self._made(manifest))
 
     def _made(self, manifest: dict[str, Any]) -> dict[str, Any]:
         made = self._cluster.apply(manifest)
@@ -126,6 +125,9 @@ class Occupation:
             return None, [], []
         baseline, saved = self.baseline, self.baseline.saved
         assert saved is not None
+        if not self._separate and not await read(baseline.untouched):
+            # A baseline that surges would wait for the GPU that the last condition's Pod holds, and never end it.
+            await self._gone(await written(lambda: baseline.scale(0)))
         before = await read(lambda: pods_of(self._cluster, saved))
         live = await written(baseline.put_back)
         if saved["spec"].get("replicas", 1) > 0:
@@ -181,11 +183,13 @@ class Occupation:
 
     def _event(self) -> BaselineSaved:
         where = ["--context", self._cluster.context, "--namespace", self._cluster.namespace]
+        free = ""
         if self.baseline is None:
             words = ["kubectl", *where, "delete", "deployment", self.hold.name]
         else:
-            words = ["kubectl", *where, "replace", "-f", str(self._stay.directory / SAVED)]
-        self._by_hand = shlex.join(words)
+            free = shlex.join(["kubectl", *where, "scale", "deployment", self.baseline.name, "--replicas=0"])
+            words = ["kubectl", *where, "replace", "-f", str(self._stay.directory.absolute() / SAVED)]
+        self._by_hand = f"{free} && {shlex.join(words)}" if free else shlex.join(words)
         return BaselineSaved(
             what=self._what,
             existed=self.baseline is not None,
