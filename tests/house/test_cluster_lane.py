@@ -1,5 +1,4 @@
-"""The lane of the cluster: it comes last; where there is no cluster it is skipped aloud, and in CI that is a failure.
-"""
+"""The cluster's lane comes last; where there is no cluster it is skipped aloud, and in CI that is a failure."""
 
 import os
 import subprocess

@@ -112,6 +112,8 @@ def slot() -> Iterator[str]:
     with contextlib.ExitStack() as held:
         for number in range(SLOTS):
             name = f"runner-tests-{hashlib.sha256(str(ROOT).encode()).hexdigest()[:8]}-{number}"
+            if taken is not None and not Kit(name).state.exists():
+                continue
             with contextlib.ExitStack() as trying:
                 lock = trying.enter_context((Path(tempfile.gettempdir()) / f"{name}.lock").open("w"))
                 try:
