@@ -92,7 +92,10 @@ class Namespace:
 
     def rolled_out(self, name: str, seconds: float = 120) -> None:
         """Wait until the Deployment has rolled out, as kubectl judges it."""
-        self.kubectl("rollout", "status", f"deployment/{name}", f"--timeout={seconds}s")
+        try:
+            self.kubectl("rollout", "status", f"deployment/{name}", f"--timeout={seconds}s")
+        except AssertionError as error:
+            raise AssertionError(f"{error}\n{self.state()}") from None
 
     def wait(self, words: str, met: Callable[[], Any], seconds: float = 60) -> Any:
         """Wait until `met()` is true; its value."""
@@ -101,7 +104,19 @@ class Namespace:
             if found := met():
                 return found
             time.sleep(0.2)
-        raise AssertionError(f"not within {seconds} s: {words}; pods: {json.dumps(self.pods(), indent=1)}")
+        raise AssertionError(f"not within {seconds} s: {words}; \n{self.state()}")
+
+    def state(self) -> str:
+        """What there is, and the last words of every container: for the message of a test that fails."""
+        said = [self.kubectl("get", "deployments,pods", "--output", "wide")]
+        said.append(self.kubectl("events"))
+        for pod in self.pods():
+            said.append(json.dumps(pod["status"].get("containerStatuses"), indent=1))
+            with contextlib.suppress(AssertionError):  # it has not started
+                said.append(self.kubectl("logs", pod["metadata"]["name"], "--tail=30", "--all-containers"))
+            with contextlib.suppress(AssertionError):  # it has not restarted
+                said.append(self.kubectl("logs", pod["metadata"]["name"], "--tail=30", "--previous"))
+        return "\n".join(said)
 
     def execute(self, pod: str, *words: str) -> str:
         """What a command in the Pod's first container prints."""
@@ -168,7 +183,8 @@ class Namespace:
 
 @contextlib.contextmanager
 def fresh_namespace(cluster: Cluster, name: str, folder: Path) -> Iterator[Namespace]:
-    """A namespace that is gone afterwards, its Pods too: the GPU is free for the next."""
+    """A namespace, deleted afterwards. Its Pods are gone by then, so that the GPU is free; for the rest, some seconds,
+    nobody waits."""
     cluster.kubectl("create", "namespace", name)
     namespace = Namespace(cluster, name, folder)
     try:
@@ -180,7 +196,7 @@ def fresh_namespace(cluster: Cluster, name: str, folder: Path) -> Iterator[Names
         for kind in ("deployments", "replicasets", "jobs"):
             namespace.kubectl("delete", kind, "--all", "--wait=false")
         namespace.kubectl("delete", "pods", "--all", "--grace-period=1", "--timeout=60s")
-        cluster.kubectl("delete", "namespace", name, "--timeout=120s")
+        cluster.kubectl("delete", "namespace", name, "--wait=false")
 
 
 @dataclass(frozen=True)

@@ -96,7 +96,7 @@ def running() -> Iterator[Kit]:
     Its name is this checkout's: others on the machine have their own, and so has a cluster that a developer started by
     hand. A session that was killed leaves its cluster behind; the next one of this checkout ends it.
     """
-    with _slot() as name:
+    with slot() as name:
         kit = Kit(name, free_port())
         kit.call("up", TC_GPUS="1", TC_CRASH_BACKOFF="2s")
         try:
@@ -106,12 +106,14 @@ def running() -> Iterator[Kit]:
 
 
 @contextlib.contextmanager
-def _slot() -> Iterator[str]:
+def slot() -> Iterator[str]:
     """A name that no living session has. The kernel opens the lock of one that died."""
     taken: str | None = None
     with contextlib.ExitStack() as held:
         for number in range(SLOTS):
             name = f"runner-tests-{hashlib.sha256(str(ROOT).encode()).hexdigest()[:8]}-{number}"
+            if taken is not None and not Kit(name).state.exists():
+                continue
             with contextlib.ExitStack() as trying:
                 lock = trying.enter_context((Path(tempfile.gettempdir()) / f"{name}.lock").open("w"))
                 try:
