@@ -20,6 +20,7 @@ from jinja2 import (
     PrefixLoader,
     StrictUndefined,
     TemplateError,
+    TemplateNotFound,
     TemplateSyntaxError,
     Undefined,
 )
@@ -253,6 +254,11 @@ class _Template:
             return self._environment.get_template(self._path.name).render(context)
         except TemplateSyntaxError as error:
             self._refuse(str(error.message), error.lineno, error.filename)
+        except TemplateNotFound as error:
+            if error.name == self._path.name:
+                self._refuse("there is no such file")
+            others = f"a template is looked up in {self._path.parent}, or as packaged/NAME"
+            self._refuse(f"it names {error.name}, which is not there: {others}", *_place(error.__traceback__))
         except (OSError, UnicodeDecodeError) as error:
             self._refuse(f"it cannot be read: {error}")
         except TemplateError as error:
