@@ -1,5 +1,6 @@
 """A plan and resolved settings for tests of the Kubernetes target, without a cluster."""
 
+import re
 from pathlib import Path
 
 from spec_files import GOOD, write
@@ -23,7 +24,7 @@ def blocks(
 
 def planned(folder: Path, spec: str = "{}", site: str = "{}", good: str = GOOD) -> tuple[Plan, Settings]:
     """The plan and the merged settings; an image is named where the blocks name none."""
-    if "image:" not in spec + site:
+    if not re.search(r'\bimage"?:', spec + site):
         spec = spec.replace("{", "{image: 'vllm/vllm-openai:v0.26.0', ", 1).replace(", }", "}")
     plan, written, place = blocks(folder, spec, site, good)
     return plan, merge(written, place, experiment=plan.name)

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from kubernetes_plans import planned
 from spec_files import GOOD
@@ -283,10 +283,17 @@ hostile = st.sampled_from(
 )
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@pytest.fixture(scope="module")
+def smallest(tmp_path_factory: pytest.TempPathFactory) -> tuple[Plan, Settings]:
+    return planned(tmp_path_factory.mktemp("smallest"))
+
+
+@settings(max_examples=100, deadline=None)
 @given(argv=st.lists(words | hostile | st.tuples(words, hostile).map("".join), max_size=6), value=words | hostile)
-def test_any_word_goes_through_template_and_yaml_as_it_is(tmp_path: Path, argv: list[str], value: str) -> None:
-    plan, resolved = planned(tmp_path)
+def test_any_word_goes_through_template_and_yaml_as_it_is(
+    smallest: tuple[Plan, Settings], argv: list[str], value: str
+) -> None:
+    plan, resolved = smallest
     arm = plan.arms[0].model_copy(update={"argv": argv, "env": {"V": value}})
     found = engine(render(resolved, plan, arm, selector=None, launch="l", run="r"))
     assert [expanded(word) for word in found["args"]] == ["some/model", *argv, "--host", "0.0.0.0", "--port", "8000"]

@@ -176,7 +176,7 @@ def test_what_only_shows_when_both_are_put_together(tmp_path: Path, spec: str, s
 def test_good_settings_have_no_problem(tmp_path: Path) -> None:
     plan, settings = planned(
         tmp_path,
-        "{volume-mounts: [{name: models, mountPath: /m}, {name: shm, mountPath: /other}, {name: m, mountPath: /dev/shm}],"
+        "{volume-mounts: [{name: models, mountPath: /m}, {name: shm, mountPath: /b}, {name: m, mountPath: /dev/shm}],"
         " volumes: [{name: m, emptyDir: {}}]}",
         "{volumes: [{name: models, emptyDir: {}}], cache: {emptyDir: {}}, secrets: {B: {name: s, key: k}}}",
     )
