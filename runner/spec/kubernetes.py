@@ -66,7 +66,7 @@ SecretKeyName = Annotated[
 Image = Annotated[
     str,
     *_text(
-        r"([a-zA-Z0-9.-]+(:[0-9]+)?/)?[a-z0-9._-]+(/[a-z0-9._-]+)*(:\w[a-zA-Z0-9._-]*)?(@[a-z0-9]+:[0-9a-f]+)?",
+        r"([a-zA-Z0-9.-]+(:[0-9]+)?/)?[a-z0-9._-]+(/[a-z0-9._-]+)*(:[a-zA-Z0-9_][a-zA-Z0-9._-]*)?(@[a-z0-9]+:[0-9a-f]+)?",
         1000,
         "be an image such as vllm/vllm-openai:v0.26.0, in lower case and without http://",
     ),

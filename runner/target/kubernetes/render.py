@@ -20,6 +20,7 @@ from jinja2 import (
     PrefixLoader,
     StrictUndefined,
     TemplateError,
+    TemplateNotFound,
     TemplateSyntaxError,
     Undefined,
 )
@@ -80,7 +81,7 @@ def render(
     `launch` tells one start from the next and `run` is the run's id; without them, as in a plan, the objects have
     neither. Raises RenderError.
     """
-    context = _context(settings, plan, arm, selector, launch, run, settings.container or container or settings.name)
+    context = context_of(settings, plan, arm, selector=selector, launch=launch, run=run, container=container)
     deployment_file, service_file = settings.templates.deployment, settings.templates.service
     deployment = _Template("deployment.yaml.j2", deployment_file).yields(context, "Deployment", settings.name)
     _check_deployment(deployment, context, deployment_file or "templates/kubernetes/deployment.yaml.j2")
@@ -109,14 +110,15 @@ def label_value(text: str) -> str:
     return f"{plain}-{digest}" if plain else digest
 
 
-def _context(
+def context_of(
     settings: Settings,
     plan: Plan,
     arm: Arm,
+    *,
     selector: dict[str, Any] | None,
     launch: str | None,
     run: str,
-    container: str,
+    container: str | None,
 ) -> dict[str, Any]:
     """What a template sees; `docs/kubernetes.md` has the same table in words."""
     own = {f"{PREFIX}experiment": label_value(plan.name), f"{PREFIX}arm": label_value(arm.id)}
@@ -130,7 +132,7 @@ def _context(
     return {
         "name": settings.name,
         "service": settings.service,
-        "container": container,
+        "container": settings.container or container or settings.name,
         "namespace": settings.namespace,
         # of somebody else's Deployment nothing is labelled but the Pods of the run
         "labels": standard if selector is None else {},
@@ -253,6 +255,11 @@ class _Template:
             return self._environment.get_template(self._path.name).render(context)
         except TemplateSyntaxError as error:
             self._refuse(str(error.message), error.lineno, error.filename)
+        except TemplateNotFound as error:
+            if error.name == self._path.name:
+                self._refuse("there is no such file")
+            others = f"a template is looked up in {self._path.parent}, or as packaged/NAME"
+            self._refuse(f"it names {error.name}, which is not there: {others}", *_place(error.__traceback__))
         except (OSError, UnicodeDecodeError) as error:
             self._refuse(f"it cannot be read: {error}")
         except TemplateError as error:

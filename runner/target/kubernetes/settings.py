@@ -38,6 +38,7 @@ CACHE_PATH: Final = "/root/.cache"
 PACKAGED: Final = "the program's own"
 
 _LABEL_CHARACTERS: Final = 63
+_MAPS: Final = ("env", "secrets", "resources", "node-selector", "volumes", "volume-mounts", "probes", "templates")
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,6 +137,7 @@ def merge(spec: KubernetesSettings, site: KubernetesSite, *, experiment: str) ->
     else:
         name = named or _label(experiment)
         service = name
+    both.origins["service"] = "default"  # no file has it
     wanted = (spec.resources, site.resources)
     return Settings(
         kubeconfig=both.value("kubeconfig"),
@@ -169,7 +171,7 @@ def merge(spec: KubernetesSettings, site: KubernetesSite, *, experiment: str) ->
         transport=both.value("transport"),
         gpu_command=both.value("gpu_command"),
         baseline=baseline,
-        origins=both.origins,
+        origins=both.complete(_MAPS),
     )
 
 
@@ -205,9 +207,12 @@ class _Merge:
             for name, value in found.items():
                 merged[name] = value
                 self.origins[f"{key}.{name}"] = origin
-        if not merged:
-            self.origins[key] = "default"
         return merged
+
+    def complete(self, keys: Iterable[str]) -> dict[str, Origin]:
+        """The origins, with those of these maps that nobody wrote anything into."""
+        empty = [key for key in keys if not any(name.startswith(f"{key}.") for name in self.origins)]
+        return {**self.origins, **dict.fromkeys(empty, "default")}
 
     def listed(self, key: str, spec_then_site: list[list[Object]], identity: str) -> list[Object]:
         """Objects that have a name of their own, by that name."""
