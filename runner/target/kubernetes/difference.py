@@ -116,7 +116,7 @@ def _parts(path: str, before: Any, after: Any) -> list[tuple[str, Any, Any]] | N
     """
     old, new = before, after
     if isinstance(before or after, dict) and isinstance(after or before, dict):
-        if (before is None or after is None) and not _open(path):
+        if (before is None or after is None) and not is_open(path):
             return None
         old, new = before or {}, after or {}
         return [(below(path, name), old.get(name), new.get(name)) for name in _both(old, new)]
@@ -131,7 +131,8 @@ def _parts(path: str, before: Any, after: Any) -> list[tuple[str, Any, Any]] | N
 _OPEN: Final = ("metadata", "annotations", "labels", "nodeSelector", "limits", "requests", "resources", "spec")
 
 
-def _open(path: str) -> bool:
+def is_open(path: str) -> bool:
+    """Whether the map there is gone through name by name, even where one side lacks it."""
     return not path or path.rpartition(".")[2] in _OPEN
 
 

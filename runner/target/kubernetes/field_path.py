@@ -11,6 +11,8 @@ Object = dict[str, Any]
 
 _PLAIN: Final = re.compile(r"[A-Za-z0-9_-]+")
 _SERVER: Final = re.compile(r"\.(?P<name>[^.\[\]]+)|\[(?P<inside>(?:\"(?:\\.|[^\"\\])*\"|[^\"\]])*)\]")
+_NAMED: Final = re.compile(r"(?P<map>.*\.(?:annotations|labels|nodeSelector|limits|requests))\.(?P<name>.+)")
+"""A map of names chosen by people: the server writes their dots as it writes the path's own."""
 _PAIR: Final = re.compile(r"(?:^|,)[\w.-]+=(\"(?:\\.|[^\"\\])*\"|[^,]*)")
 
 
@@ -39,6 +41,9 @@ def within(path: str, places: Iterable[str]) -> bool:
 def from_server(path: str) -> str:
     """A path as the API server's conflicts have it (`.spec.containers[name="vllm"].args`), in this spelling; given
     back as it is where it cannot be read."""
+    named = _NAMED.fullmatch(path)
+    if named is not None:
+        return below(from_server(named["map"]), named["name"])
     made, end = "", 0
     for found in _SERVER.finditer(path):
         if found.start() != end:

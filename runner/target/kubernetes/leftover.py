@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
-from runner.target.kubernetes.difference import empty, keyed, printed
+from runner.target.kubernetes.difference import empty, is_open, keyed, printed
 from runner.target.kubernetes.field_path import below, element
 from runner.target.kubernetes.hidden import hide
 
@@ -53,16 +53,25 @@ _BOOKKEEPING: Final = re.compile(
 def _kept(path: str, rendered: Any, result: Any, live: Any, fresh: Any) -> Iterator[tuple[str, Any]]:
     if _BOOKKEEPING.fullmatch(path) or empty(result) or empty(live):
         return
-    if rendered is None:
-        if fresh is None:
-            yield path, result
-            return
+    if rendered is None and fresh is not None:
         # The server's own filling-in: only what is more than that is left over.
         rendered, fresh = fresh, None
+    if rendered is None:
+        rendered = _none_of(path, result)
+    if rendered is None:
+        yield path, result
+        return
     parts = _parts(path, rendered, result, live, fresh)
     if parts is not None:
         for place, *sides in parts:
             yield from _kept(place, *sides)
+
+
+def _none_of(path: str, result: Any) -> Any:
+    """What to hold a value against whose names or elements are told one by one; None for one told as a whole."""
+    if isinstance(result, dict) and is_open(path):
+        return {}
+    return [] if isinstance(result, list) and keyed(path.rpartition(".")[2], result) is not None else None
 
 
 def _parts(

@@ -18,7 +18,7 @@ from runner.target.kubernetes.belonging import (
     uid,
 )
 from runner.target.kubernetes.container_failure import ended, init_ended, waiting
-from runner.target.kubernetes.unschedulable import why_unschedulable
+from runner.target.kubernetes.unschedulable import ending_holders, why_unschedulable
 
 Object = dict[str, Any]
 Kind = Literal[
@@ -269,7 +269,9 @@ def _unschedulable(pod: Object, old: Sequence[Object], now: Observation) -> Iter
         return
     name, why = full_name(pod), why_unschedulable(pod, now.everywhere, now.nodes, now.pods)
     if not old:
-        yield Symptom("unschedulable", uid(pod), f"no node has room for Pod {name}: {why}", 2, pod=name)
+        if not ending_holders(pod, now.pods if now.everywhere is None else now.everywhere):
+            # The scheduler itself waits a moment before it looks again for a Pod that it found no place for.
+            yield Symptom("unschedulable", uid(pod), f"no node has room for Pod {name}: {why}", 2, 2.0, pod=name)
     elif not any(deleting(one) for one in old) and _old_stay(now.deployment):
         standing = ", ".join(full_name(one) for one in old)
         words = (

@@ -192,10 +192,9 @@ def _budget(probe: Object | None) -> int | None:
 def _why(pods: list[Object]) -> str:
     told = []
     for pod in pods:
+        found = [(kind, condition(pod, kind) or {}) for kind in ("PodScheduled", "Ready")]
         unmet = [
-            f"{one.get('type')}: {one.get('message') or one.get('reason')}"
-            for one in (pod.get("status") or {}).get("conditions") or []
-            if one.get("status") == "False" and one.get("type") in ("PodScheduled", "Ready")
+            f"{kind}: {one.get('message') or one.get('reason')}" for kind, one in found if one.get("status") == "False"
         ]
         told.append(f"; Pod {full_name(pod)}: {unmet[0] if unmet else phase(pod) or 'no status yet'}")
     return "".join(told)

@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from typing import Any, Final
 
-from runner.target.kubernetes.belonging import condition
+from runner.target.kubernetes.belonging import condition, deleting
 from runner.target.kubernetes.neighbours import holders, is_gpu, requested
 
 Object = dict[str, Any]
@@ -34,6 +34,13 @@ def why_unschedulable(
         told.append("a volume claim of it is not bound")
     quoted = f"the scheduler says: {message}" if message else "the scheduler gives no reason"
     return "; ".join([*told, quoted])
+
+
+def ending_holders(pod: Object, pods: Sequence[Object]) -> list[str]:
+    """Who holds what the Pod lacks, and is about to give it back: a Deployment that was scaled to zero just now."""
+    message = str((condition(pod, "PodScheduled") or {}).get("message") or "")
+    going = [one for one in pods if deleting(one)]
+    return [held for resource in dict.fromkeys(_LACKING.findall(message)) for held in holders(going, resource)]
 
 
 def _lacking(
