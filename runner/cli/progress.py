@@ -40,7 +40,7 @@ class Progress:
             case events.Refused():
                 self._line(f"{self._label(event)}: not in force: {'; '.join(event.reasons)}")
             case events.EngineFailed():
-                after = "" if event.seconds is None else f" ({event.seconds:.1f} s after it could first be seen)"
+                after = "" if event.seconds is None else f" (named {event.seconds:.1f} s after it could first be seen)"
                 self._line(f"{self._label(event)}: {event.reason}{after}")
                 for words in event.words:
                     self._line(f"  | {words}")

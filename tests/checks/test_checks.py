@@ -4,7 +4,19 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from journals import EFFECTS, Change, Edit, edit_events, make_record, without_series
+from journals import (
+    EFFECTS,
+    EQUAL,
+    Change,
+    Edit,
+    around,
+    edit_events,
+    make_record,
+    over,
+    restored,
+    saved,
+    without_series,
+)
 
 from runner.analysis.confounding import confounders
 from runner.checks import CHECKS, run_checks
@@ -65,7 +77,7 @@ def test_every_invariant_of_the_language_has_one_check() -> None:
 def test_a_clean_run_passes_everything(tmp_path: Path) -> None:
     results = run_checks(make_record(tmp_path))
     assert {str(one.judgement) for one in results} == {"pass"}
-    # No target of this version changes a baseline: that check is never a pass.
+    # What changed nothing that was there has nothing to put back.
     assert {one.check for one in results} == set(CHECKS) - {"baseline-restored"}
 
 
@@ -99,6 +111,10 @@ ARGUMENT = events.ArgumentFound(
 )
 
 OTHER = events.OtherProcess(pid=4242, gpu=0, name="python", memory_mib=12.0, before=False)
+
+ABSENT = saved(existed=False, facts={}, artifact=None, how="removed")
+DIFFERENT = events.Compared(fact="arguments", before="--a", after="--b", equal=False)
+UNSEEN = events.Compared(fact="replies", before="yes", after=None, equal=None)
 
 CASES: list[tuple[str, str, str, Change]] = [
     # configuration-in-force
@@ -227,6 +243,32 @@ CASES: list[tuple[str, str, str, Change]] = [
     ("memory-per-running", "inconclusive", "gpu-others-not-looked", edit_events(events.OthersSeen, lambda _: None)),
     ("memory-per-running", "not-applicable", "gpu-not-sampled",
      edit_events(events.GpuSampled, lambda _: None)),
+    # baseline-restored: not asked for, and judged
+    ("baseline-restored", "pass", "baseline-equal", around([saved()], [restored()])),
+    ("baseline-restored", "pass", "baseline-removed", around([ABSENT], [restored(compared=[])])),
+    ("baseline-restored", "fail", "never-restored", around([saved()])),
+    ("baseline-restored", "fail", "never-restored", around([ABSENT])),
+    ("baseline-restored", "fail", "restore-failed",
+     around([saved()], [restored(restored=False, reason="Conflict: changed by argocd")])),
+    ("baseline-restored", "fail", "restore-failed", around([saved()], [restored(restored=False)])),
+    ("baseline-restored", "fail", "restore-failed",
+     around([ABSENT], [restored(compared=[], restored=False, reason="still there")])),
+    ("baseline-restored", "fail", "baseline-differs", around([saved()], [restored(*EQUAL, DIFFERENT)])),
+    ("baseline-restored", "fail", "baseline-differs", around([saved()], [restored(UNSEEN, DIFFERENT, restored=False)])),
+    ("baseline-restored", "fail", "baseline-fields-differ", around([saved()], [restored(differences=["x: 1 → 2"])])),
+    ("baseline-restored", "inconclusive", "baseline-unknown", around([saved()], [restored(*EQUAL, UNSEEN)])),
+    ("baseline-restored", "inconclusive", "baseline-unknown", around([ABSENT], [restored(UNSEEN)])),
+    ("baseline-restored", "inconclusive", "baseline-uncompared", around([saved()], [restored(compared=[])])),
+    # Times over a way that is not to be trusted
+    ("latency-cross-check", "inconclusive", "transport-doubted", over("port-forward", "by the API server", "on")),
+    ("forward-model", "inconclusive", "transport-doubted", over("port-forward", "by the API server", "on")),
+    ("forward-model", "inconclusive", "transport-doubted", over("port-forward", "by the API server", "off")),
+    ("sequential-separated", "inconclusive", "transport-doubted", over("port-forward", "by the API server", "on")),
+    ("sequential-separated", "inconclusive", "transport-doubted", over("port-forward", "by the API server", "off")),
+    ("speedup", "inconclusive", "transport-doubted", over("port-forward", "by the API server", "on")),
+    ("speedup", "inconclusive", "transport-doubted", over("port-forward", "by the API server", "off")),
+    ("speedup", "pass", "speedup-above", over("cluster IP", None)),
+    ("latency-cross-check", "pass", "latencies-agree", over("cluster IP", None)),
 ]  # fmt: skip
 
 

@@ -4,7 +4,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from journals import Change, edit_events, make_record, without_series
+from journals import Change, around, edit_events, make_record, restored, saved, without_series
 
 from runner.checks import run_checks
 from runner.checks.outcome import PRECEDENCE, applying_codes, outcome
@@ -44,6 +44,32 @@ def test_each_code_by_itself(tmp_path: Path) -> None:
     assert code(tmp_path, before_the_end(FAILED)) is ExitCode.ENGINE_DID_NOT_START
     assert code(tmp_path, before_the_end(INTERRUPTED)) is ExitCode.INTERRUPTED
     assert code(tmp_path, before_the_end(BROKEN)) is ExitCode.INTERNAL
+    assert code(tmp_path, around([saved()])) is ExitCode.NOT_RESTORED
+    assert code(tmp_path, around([saved()], [restored()])) is ExitCode.HELD
+
+
+def test_what_is_left_changed_comes_before_everything(tmp_path: Path) -> None:
+    bad = restored(restored=False, reason="gone")
+    for last in ([], [bad], [restored(differences=["a: 1 → 2"])], [BROKEN, INTERRUPTED, FAILED, bad]):
+        assert code(tmp_path, around([saved()], last)) is ExitCode.NOT_RESTORED
+
+    def killed(journal: Any) -> Any:
+        return [journal[0], saved(), *journal[1:20]]
+
+    assert code(tmp_path, killed) is ExitCode.NOT_RESTORED
+    record = make_record(tmp_path, change=killed)
+    assert ExitCode.INCOMPLETE in applying_codes(record, run_checks(record))
+
+
+def test_what_is_not_known_to_be_restored_is_inconclusive_and_not_said_to_be_changed(tmp_path: Path) -> None:
+    unseen = events.Compared(fact="replies", before="yes", after=None, equal=None)
+    assert code(tmp_path, around([saved()], [restored(unseen)])) is ExitCode.INCONCLUSIVE
+    assert code(tmp_path, around([saved(existed=False, facts={})], [restored(compared=[])])) is ExitCode.HELD
+
+
+def test_a_good_restore_hides_nothing(tmp_path: Path) -> None:
+    assert code(tmp_path, around([saved()], [INTERRUPTED, restored()])) is ExitCode.INTERRUPTED
+    assert code(tmp_path, around([saved()], [FAILED, restored()])) is ExitCode.ENGINE_DID_NOT_START
 
 
 def test_an_engine_that_dies_under_load_is_incomplete_and_not_a_failed_start(tmp_path: Path) -> None:

@@ -3,11 +3,12 @@
 import io
 from pathlib import Path
 
-from journals import make_events, make_plan
+from journals import BY_HAND, make_events, make_plan, restored, saved
 
 from runner.cli.progress import Progress
 from runner.engine.verdict import Verdict
 from runner.load.closed_loop import InFlight
+from runner.record import events
 from runner.record.events import RequestDone
 
 
@@ -56,3 +57,38 @@ def test_a_terminal_shows_condition_phase_round_requests_and_time_left(tmp_path:
     assert any(part.startswith("on load C=16 round 1: 32/64, about ") and part.endswith(" s left") for part in moving)
     # Every moving line is wiped before a lasting one, so that nothing of it stays on the screen.
     assert [part for part in text.split("\n") if "/64" in part.rpartition("\r\x1b[K")[2]] == []
+
+
+def test_what_happens_to_the_place_is_said(tmp_path: Path) -> None:
+    stream = io.StringIO()
+    progress = Progress(make_plan(tmp_path), stream)
+    progress(saved())
+    progress(saved(what="Service demo/qwen", existed=False, facts={}, how="removed"))
+    progress(events.Warned(source="API server", about="deployments/qwen", text="deprecated"))
+    progress(restored())
+    progress(restored(restored=False, reason="Conflict: argocd owns it"))
+    progress(restored(restored=False))
+    assert stream.getvalue().splitlines() == [
+        "Deployment demo/qwen: saved; to be put back: replaced by the saved object",
+        "Service demo/qwen: did not exist before: removed",
+        "warning of API server (deployments/qwen): deprecated",
+        "Deployment demo/qwen: restored after 12.5 s: replaced by the saved object",
+        "Deployment demo/qwen: NOT restored: Conflict: argocd owns it",
+        f"  | by hand: {BY_HAND}",
+        "Deployment demo/qwen: NOT restored: it is not as it was",
+        f"  | by hand: {BY_HAND}",
+    ]
+
+
+def test_a_failure_says_how_fast_it_was_named(tmp_path: Path) -> None:
+    stream = io.StringIO()
+    progress = Progress(make_plan(tmp_path), stream)
+    failed = events.EngineFailed(arm="on", replicate=1, stage="start", reason="OOMKilled", words=["x"], seconds=3.21)
+    progress(failed)
+    progress(failed.model_copy(update={"seconds": None}))
+    assert stream.getvalue().splitlines() == [
+        "on: OOMKilled (named 3.2 s after it could first be seen)",
+        "  | x",
+        "on: OOMKilled",
+        "  | x",
+    ]

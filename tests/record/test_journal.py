@@ -5,7 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from journals import make_events, make_plan, make_record
+from journals import WHAT, around, make_events, make_plan, make_record, restored, saved
 
 from runner.record import events
 from runner.record.directory import JOURNAL, PLAN, write_whole
@@ -114,6 +114,31 @@ def test_the_record_holds_what_the_journal_said(tmp_path: Path) -> None:
     assert [len(first.of_role(role)) for role in ("excluded", "measured", "warm-up")] == [1, 9, 0]
     assert len(record.rounds("off", "load", 16)) == 2
     assert all(one.before and one.after and one.finished and one.samples for one in record.all_rounds())
+
+
+def test_what_was_saved_put_back_and_warned_of_survives_the_disk(tmp_path: Path) -> None:
+    warned = events.Warned(source="API server", about="deployments/qwen", text="managed with kubectl apply")
+    other = saved(what="Service demo/qwen", existed=False, facts={}, artifact=None)
+    plan = make_plan(tmp_path)
+    journal = list(around([saved(), other, warned], [restored()])(list(make_events(plan))))
+    with JournalWriter(tmp_path / JOURNAL) as writer:
+        for event in journal:
+            writer(event)
+    (tmp_path / PLAN).write_text(plan.model_dump_json(by_alias=True))
+    record = read_record(tmp_path)
+    assert [(one.saved, one.restored) for one in record.baselines] == [(saved(), restored()), (other, None)]
+    assert record.warnings == [warned] and record.finished is not None
+    assert make_record(tmp_path).baselines == make_record(tmp_path).warnings == []
+
+
+def test_the_last_restore_counts_and_one_without_a_beginning_is_damage(tmp_path: Path) -> None:
+    failed = restored(restored=False, reason="Conflict", by_hand="by this")
+    record = make_record(tmp_path, change=around([saved()], [failed]))
+    assert record.baselines[0].by_hand == "by this"
+    record = make_record(tmp_path, change=around([saved()], [failed, restored()]))
+    assert record.baselines[0].restored == restored()
+    with pytest.raises(JournalError, match=f"{WHAT} was restored and had never been saved"):
+        make_record(tmp_path, change=around([], [restored()]))
 
 
 def test_probes_and_the_proof_are_no_measurements(tmp_path: Path) -> None:

@@ -223,3 +223,24 @@ def test_in_korean_too(tmp_path: Path) -> None:
     assert "† on C=16: 같은 GPU에 다른 프로세스가 있었다: GPU 0의 pid 4242 (/usr/bin/python3, 1,234 MiB)." in " ".join(
         table.notes
     )
+
+
+def test_a_tenant_that_is_known_by_its_name_alone_is_named(tmp_path: Path) -> None:
+    tenant = OTHER.model_copy(update={"pid": None, "name": "pod other/trainer_1", "memory_mib": None})
+    second = tenant.model_copy(update={"name": "pod other/second"})
+    record = make_record(tmp_path, change=seen("on", 16, 1, OTHER, tenant, second, tenant))
+    assert marked(record) == ["on C=16 †"]
+    [note] = [note for note in resources(record).notes if note.startswith("†")]
+    assert note.startswith(
+        "† on C=16: other processes were on the GPUs: pid 4242 on GPU 0 (/usr/bin/python3, 1,234 MiB), "
+        "pod other/trainer_1 on GPU 0 (memory not known), pod other/second on GPU 0 (memory not known). "
+    )
+    [result] = [one for one in run_checks(record) if one.check == "memory-per-running"]
+    [finding] = [one for one in result.findings if one.subject == "on C=16"]
+    assert finding.figures == {"who": "pid 4242, pod other/trainer_1, pod other/second"}
+    named = make_record(tmp_path, change=seen("on", 16, 1, tenant))
+    [result] = [one for one in run_checks(named) if one.check == "memory-per-running"]
+    assert [one.figures for one in result.findings if one.reason == "gpu-shared"] == [{"who": "pod other/trainer_1"}]
+    cells = json.loads(render_result(named, [result]))["cells"]
+    [cell] = [one for one in cells if (one["condition"], one["concurrency"]) == ("on", 16)]
+    assert [(one["pid"], one["name"]) for one in cell["gpu"]["others"]] == [(None, "pod other/trainer_1")]

@@ -313,3 +313,53 @@ def without_series(name: str, where: Callable[[Any], bool] = lambda _: True) -> 
         return event.model_copy(update={"series": kept})
 
     return edit_events(events.Scraped, drop, where)
+
+
+WHAT = "Deployment demo/qwen"
+BY_HAND = "kubectl replace -f artifacts/baseline.yaml"
+EQUAL = (
+    events.Compared(fact="model", before="org/model", after="org/model", equal=True),
+    events.Compared(fact="template hash", before="5d4f", after="5d4f", equal=True),
+)
+
+
+def saved(**fields: Any) -> events.BaselineSaved:
+    """What existed before the run, saved."""
+    given = {
+        "what": WHAT,
+        "existed": True,
+        "how": "replaced by the saved object",
+        "facts": {"model": "org/model", "template hash": "5d4f"},
+        "artifact": "artifacts/baseline.yaml",
+        "by_hand": BY_HAND,
+    }
+    return events.BaselineSaved.model_validate({**given, **fields})
+
+
+def restored(*compared: events.Compared, **fields: Any) -> events.BaselineRestored:
+    """Put back, and equal in every fact, unless others are given."""
+    given = {
+        "what": WHAT,
+        "how": "replaced by the saved object",
+        "restored": True,
+        "reason": None,
+        "compared": compared or EQUAL,
+        "differences": [],
+        "by_hand": BY_HAND,
+        "seconds": 12.5,
+    }
+    return events.BaselineRestored.model_validate({**given, **fields})
+
+
+def around(first: Iterable[events.Event], last: Iterable[events.Event] = ()) -> Change:
+    """The same journal with events after its beginning and before its end."""
+    return lambda journal: [journal[0], *first, *journal[1:-1], *last, journal[-1]]
+
+
+def over(transport: str | None, doubt: str | None, *arms: str) -> Change:
+    """The same journal with a way to the engines of some conditions (default: all)."""
+    return edit_events(
+        events.EngineLaunched,
+        lambda event: event.model_copy(update={"transport": transport, "transport_doubt": doubt}),
+        lambda event: not arms or event.arm in arms,
+    )
