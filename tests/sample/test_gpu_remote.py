@@ -262,7 +262,7 @@ def test_an_end_is_for_good_with_its_words(scripted: Any, script: list[Any], wor
 
 
 def test_the_words_of_an_end_are_its_own(scripted: Any) -> None:
-    reader, _ = scripted("a warning at the start", *ONE, EndOfLines("exit code 137"))
+    reader, _ = scripted("a warning at the start", *ONE, 0.25, line(at=0.5), EndOfLines("exit code 137"))
     reader.open()
     with pytest.raises(GpuError, match=r"^nvidia-smi: it has ended \(exit code 137\)$"):
         reader.read()
