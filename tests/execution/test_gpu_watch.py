@@ -1,6 +1,5 @@
 """The GPUs of a run: found, sampled while load runs, and watched. NVML over a driver made up, nvidia-smi on PATH."""
 
-import asyncio
 import os
 import shlex
 from collections.abc import Callable
@@ -10,38 +9,22 @@ from typing import Any
 
 import pynvml
 import pytest
-from journals import Edit, make_plan
+from gpu_runs import OnGpu, ran
 from nvml_driver import MIB, Card, Driver
 
 import runner
-from runner.execution.context import Context
 from runner.execution.gpus import local, watch
-from runner.execution.run import execute
 from runner.plan.model import Arm
 from runner.record import events
-from runner.record.events import EVENT
-from runner.record.record import Record, build_record
 from runner.sample.gpu import smi as reading_by_smi
 from runner.sample.gpu.aside import Aside
 from runner.sample.gpu.smi import open_smi
 from runner.spec.site import EmbeddedSite
-from runner.target.base import LocalGpus, NoGpus, RunningEngine, nothing_changed
+from runner.target.base import LocalGpus, nothing_changed
 from runner.target.embedded import EmbeddedTarget, write_nvidia_smi
 
 UUID = Card().uuid
 STRANGERS = (4_000_042, 4_000_043)
-
-
-@dataclass
-class OnGpu:
-    """A real engine process that says where its GPUs are."""
-
-    engine: RunningEngine
-    gpus: LocalGpus | NoGpus
-    command: list[str]
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self.engine, name)
 
 
 @dataclass
@@ -106,43 +89,6 @@ def smi(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Smi:
     monkeypatch.setattr(reading_by_smi, "_LIMIT", 60.0)
     monkeypatch.setattr(watch, "Aside", lambda: Aside(120.0))
     return Smi(tmp_path, monkeypatch)
-
-
-def small(spec: dict[str, Any]) -> None:
-    spec["invariants"] = {}
-    spec["phases"] = {"load": {"concurrency": [1], "requests": 4}}
-    spec["request"]["max_tokens"] = 64
-    spec["sampling"] = {"interval-seconds": 0.2}
-
-
-def alone(spec: dict[str, Any]) -> None:
-    del spec["conditions"]["on"]
-
-
-def ran(
-    tmp_path: Path,
-    target: Any,
-    hear: Callable[[events.Event], None] = lambda _: None,
-    conditions: Edit = alone,
-) -> Record:
-    """A whole run, up to the record; `hear` is told of each event."""
-    journal: list[events.Event] = []
-    plan = make_plan(tmp_path, small, conditions)
-
-    def emit(event: events.Event) -> None:
-        journal.append(EVENT.validate_json(event.model_dump_json()))
-        hear(event)
-
-    async def main() -> None:
-        context = Context(plan, tmp_path / "run", emit, asyncio.Event())
-        context.directory.mkdir()
-        await execute(context, target)
-
-    asyncio.run(main())
-    started = events.RunStarted(
-        run="r", started_at="", runner_version="", target=target.name, simulated=False, target_settings={}, host={}
-    )
-    return build_record(plan, [started, *journal])
 
 
 def stranger(before: bool | None, pid: int = STRANGERS[0]) -> events.OtherProcess:

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from journals import Change, edit_events, make_record
 
+from runner.checks.finding import Judgement
 from runner.checks.registry import run_checks
 from runner.record import events
 from runner.record.record import Record
@@ -139,6 +140,29 @@ def test_strangers_that_cannot_be_excluded_are_said_once(tmp_path: Path) -> None
 def test_a_record_in_which_nobody_looked_does_not_say_that_nobody_was_there(tmp_path: Path) -> None:
     record = make_record(tmp_path, change=edit_events(events.OthersSeen, lambda _: None))
     assert "off, on: whether other processes were on the GPUs is not in the record." in resources(record).notes
+
+
+@pytest.mark.parametrize(("fails", "shown"), [((10, 11), False), ((4, 5), True), ((11,), False)])
+def test_a_round_whose_gpus_are_lost_before_its_end_has_no_figure(
+    tmp_path: Path, fails: tuple[int, ...], shown: bool
+) -> None:
+    """Enough samples are left, but of a part of the round; one that fails between others leaves the whole."""
+
+    def lose(journal: list[events.Event]) -> Iterable[events.Event]:
+        number = 0
+        for event in journal:
+            if isinstance(event, events.GpuSampled) and (event.arm, event.concurrency, event.round) == ("on", 16, 2):
+                yield event.model_copy(update={"gpus": [], "error": "NVML is gone"}) if number in fails else event
+                number += 1
+            else:
+                yield event
+
+    record = make_record(tmp_path, change=lose)
+    why = "– (the GPU could not be read: NVML is gone)"
+    assert row(resources(record), "on C=16")[1:3] == (["30%", "5,400 MiB"] if shown else [why, why])
+    assert row(resources(record), "on C=4")[2] == "5,100 MiB"
+    [memory] = [one for one in run_checks(record) if one.check == "memory-per-running"]
+    assert memory.judgement is (Judgement.PASS if shown else Judgement.INCONCLUSIVE)
 
 
 def test_several_gpus_are_a_sum_and_a_mean(tmp_path: Path) -> None:

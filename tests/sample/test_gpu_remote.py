@@ -143,7 +143,7 @@ def test_half_a_group_is_no_sample(scripted: Any) -> None:
     alone = [part for at in (0.5, 0.75, 1.0, 1.25) for part in (0.25, line(1, at=at))]
     reader, _ = scripted(*TWO, *alone)
     reader.open()
-    with pytest.raises(GpuError, match=r"no sample for 2\.25 s"):
+    with pytest.raises(GpuError, match=r"no sample for 2\.25 s$"):
         reader.read()
 
 
@@ -259,6 +259,13 @@ def test_an_end_is_for_good_with_its_words(scripted: Any, script: list[Any], wor
         assert str(raised.value) == words
         if isinstance(program.script[0], Exception):
             program.script.pop(0)  # a stream that could be read again would not be the one that was lost
+
+
+def test_the_words_of_an_end_are_its_own(scripted: Any) -> None:
+    reader, _ = scripted("a warning at the start", *ONE, 0.25, line(at=0.5), EndOfLines("exit code 137"))
+    reader.open()
+    with pytest.raises(GpuError, match=r"^nvidia-smi: it has ended \(exit code 137\)$"):
+        reader.read()
 
 
 def test_a_flood_without_an_end_of_lines_holds_nothing_up(scripted: Any) -> None:

@@ -97,8 +97,9 @@ class RemoteSmi:
         """End it. May be called at any time, and more than once."""
         self._closed = True
         self._lost = self._lost or "nvidia-smi: closed"
-        if self._lines is not None:
-            self._lines.close()
+        lines, self._lines = self._lines, None
+        if lines is not None:
+            lines.close()
 
     def _await(self, deadline: float) -> Group | None:
         self._late = None
@@ -114,10 +115,11 @@ class RemoteSmi:
             yield line
 
     def _next(self, timeout: float) -> str | None:
-        if self._lost is not None or self._lines is None:
-            raise GpuError(str(self._lost))
+        lines = self._lines
+        if self._lost is not None or lines is None:
+            raise GpuError(self._lost or "nvidia-smi: closed")
         try:
-            line = self._lines.read(timeout)
+            line = lines.read(timeout)
         except self._ended as end:
             self._lost = f"nvidia-smi: {' / '.join(self._said) or 'it has ended'} ({end})"
             raise GpuError(self._lost) from None
