@@ -407,10 +407,10 @@ def _why(error: Exception) -> str:
         return f"the proxy failed: {error.original_error}"
     if isinstance(error, kinds.NameResolutionError):
         return f"the name is not known here ({getattr(cause, 'strerror', None) or 'no such host'})"
-    if isinstance(error, kinds.ConnectTimeoutError):
-        return f"no connection within {_TIMEOUT[0]} s"
     if isinstance(error, kinds.NewConnectionError):
         return (getattr(cause, "strerror", None) or "no connection").lower()
+    if isinstance(error, kinds.ConnectTimeoutError):
+        return f"no connection within {_TIMEOUT[0]} s"
     if isinstance(error, kinds.ReadTimeoutError):
         return f"no answer within {_TIMEOUT[1]} s"
     if isinstance(error, kinds.ProtocolError):
