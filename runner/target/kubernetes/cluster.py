@@ -127,7 +127,7 @@ class Cluster:
 
     def close(self) -> None:
         """Let go of idle connections. The cluster can still be used."""
-        self._client.client.close()
+        _let_go(self._client)
 
     @property
     def configuration(self) -> Any:
@@ -272,7 +272,7 @@ class Cluster:
         with self._lock:
             old, self._client = self._client, self._connect(configuration)
             self._configuration = configuration
-        old.client.close()
+        _let_go(old)
 
     def unreachable(self, why: str) -> str:
         """Words for a server that did not answer."""
@@ -380,6 +380,11 @@ class Cluster:
 
 _RAW: dict[str, Any] = {"serialize": False, "_request_timeout": _TIMEOUT}
 _TRIES = len(_WAITS) + 1
+
+
+def _let_go(api: Any) -> None:
+    api.client.close()
+    api.client.rest_client.pool_manager.clear()  # which close() leaves to the garbage collector in 35
 
 
 def _version(api: Any) -> Any:
