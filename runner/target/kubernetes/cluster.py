@@ -127,7 +127,7 @@ class Cluster:
 
     def close(self) -> None:
         """Let go of idle connections. The cluster can still be used."""
-        self._client.client.close()
+        _let_go(self._client)
 
     @property
     def configuration(self) -> Any:
@@ -272,7 +272,7 @@ class Cluster:
         with self._lock:
             old, self._client = self._client, self._connect(configuration)
             self._configuration = configuration
-        old.client.close()
+        _let_go(old)
 
     def unreachable(self, why: str) -> str:
         """Words for a server that did not answer."""
@@ -382,6 +382,11 @@ _RAW: dict[str, Any] = {"serialize": False, "_request_timeout": _TIMEOUT}
 _TRIES = len(_WAITS) + 1
 
 
+def _let_go(api: Any) -> None:
+    api.client.close()
+    api.client.rest_client.pool_manager.clear()  # which close() leaves to the garbage collector in 35
+
+
 def _version(api: Any) -> Any:
     return api.request("get", "/version", **_RAW)
 
@@ -407,10 +412,10 @@ def _why(error: Exception) -> str:
         return f"the proxy failed: {error.original_error}"
     if isinstance(error, kinds.NameResolutionError):
         return f"the name is not known here ({getattr(cause, 'strerror', None) or 'no such host'})"
-    if isinstance(error, kinds.ConnectTimeoutError):
-        return f"no connection within {_TIMEOUT[0]} s"
     if isinstance(error, kinds.NewConnectionError):
         return (getattr(cause, "strerror", None) or "no connection").lower()
+    if isinstance(error, kinds.ConnectTimeoutError):
+        return f"no connection within {_TIMEOUT[0]} s"
     if isinstance(error, kinds.ReadTimeoutError):
         return f"no answer within {_TIMEOUT[1]} s"
     if isinstance(error, kinds.ProtocolError):

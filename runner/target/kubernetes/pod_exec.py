@@ -23,18 +23,20 @@ _STARTED = "guard: started"
 _GUARD = f"""
 exec 3<&0 </dev/null
 echo "{_STARTED}"
-"$@" 3<&- &
+own_group=
+command -v setsid >/dev/null 2>&1 && own_group=setsid
+$own_group "$@" 3<&- &
 program=$!
 (
   read -r _ <&3
   trap '' TERM
-  kill "$program" || exit
+  kill -TERM "-$program" || kill -TERM "$program"
   tries=0
   while kill -0 "$program" && [ "$tries" -lt 20 ]; do
     sleep 0.1 || sleep 1
     tries=$((tries + 1))
   done
-  kill -9 "$program"
+  kill -KILL "-$program" || kill -KILL "$program"
 ) >/dev/null 2>&1 &
 guard=$!
 exec 3<&-

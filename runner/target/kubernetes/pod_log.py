@@ -89,10 +89,9 @@ class PodLog:
                     if ended == now - 1 or self._read(written, previous=True):
                         written.finish()
                         heard = now
-                elif ended < now:
-                    if self._read(written, follow=running) and not running:
-                        written.finish()
-                        ended = now
+                elif ended < now and self._read(written, follow=running) and not running:
+                    written.finish()
+                    ended = now
                 if ended == now and _is_over(pod):
                     return
             self._closing.wait(_POLL)
