@@ -2,6 +2,7 @@
 
 import json
 from argparse import ArgumentParser
+from collections.abc import Mapping
 
 from runner.cli.inputs import Inputs, add_inputs, read_inputs
 from runner.cli.pipe import tell
@@ -25,13 +26,26 @@ def main(argv: list[str]) -> int:
     else:
         print(show_plan(inputs.plan))
         print(f"target {inputs.target.name}:")
+        origins = inputs.target.origins()
         for name, value in inputs.target.settings().items():
-            print(f"  {name}: {value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)}")
+            shown = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+            print(f"  {name}: {shown}{_origin(name, origins)}")
         print(f"target named by: {inputs.origin}")
     if inputs.refused:
         tell(*inputs.refused)
         return ExitCode.INVALID
     return _surveyed(inputs, told=not options.json)
+
+
+def _origin(name: str, origins: Mapping[str, str]) -> str:
+    """Who gave a setting; each part of one that was put together, where they differ."""
+    parts = {key: origin for key, origin in origins.items() if key == name or key.startswith(f"{name}.")}
+    if not parts:
+        return ""
+    if len(set(parts.values())) == 1:
+        return f"  [{next(iter(parts.values()))}]"
+    told = ", ".join(f"{key.removeprefix(f'{name}.')}: {origin}" for key, origin in parts.items())
+    return f"  [{told}]"
 
 
 def _surveyed(inputs: Inputs, *, told: bool) -> int:

@@ -29,7 +29,7 @@ class Progress:
     def __call__(self, event: events.Event) -> None:
         """Hear an event of the run."""
         match event:
-            case events.BaselineSaved() | events.BaselineRestored() | events.Warned():
+            case events.BaselineSaved() | events.BaselineRestored() | events.Warned() | events.DeclinedToRun():
                 self._place(event)
             case events.LaunchStarted():
                 self._line(f"{self._label(event)}: waiting for the engine")
@@ -50,8 +50,6 @@ class Progress:
                 self._failed += event.verdict != "ok"
             case events.RoundFinished():
                 self._finish(event)
-            case events.DeclinedToRun():
-                self._line(event.reason)
             case events.Interrupted():
                 self._line(f"{event.signal}: sending nothing more; reporting what is complete")
             case _:
@@ -66,7 +64,9 @@ class Progress:
             left = f", about {spent / done * (self._units - done):.0f} s left" if done else ""
             self._moving(f"{self._where}: {seen.done}/{self._requests}{left}")
 
-    def _place(self, event: events.BaselineSaved | events.BaselineRestored | events.Warned) -> None:
+    def _place(
+        self, event: events.BaselineSaved | events.BaselineRestored | events.Warned | events.DeclinedToRun
+    ) -> None:
         """What happens to the place where the engines run."""
         match event:
             case events.BaselineSaved(existed=True):
@@ -78,6 +78,8 @@ class Progress:
             case events.BaselineRestored():
                 self._line(f"{event.what}: NOT restored: {event.reason or 'it is not as it was'}")
                 self._line(f"  | by hand: {event.by_hand}")
+            case events.DeclinedToRun():
+                self._line(event.reason)
             case events.Warned():
                 self._line(f"warning of {event.source} ({event.about}): {event.text}")
 

@@ -1,6 +1,6 @@
 """What every target offers, and nothing that only one of them has."""
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -166,6 +166,10 @@ class Target(Protocol):
 
     def settings(self) -> dict[str, Any]:
         """What the site says about this target, for the record."""
+
+    def origins(self) -> Mapping[str, str]:
+        """Who gave a setting, by its key, or by KEY.NAME where it was put together; empty where there is only one who
+        could."""
 
     def problems(self, plan: Plan) -> list[str]:
         """What makes the plan impossible here, found before anything is started."""

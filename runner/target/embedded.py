@@ -7,6 +7,7 @@ import json
 import os
 import shlex
 import sys
+from collections.abc import Mapping
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import Any
@@ -52,6 +53,10 @@ class EmbeddedTarget:
             "time-scale": site.time_scale,
             "faults": site.faults,
         }
+
+    def origins(self) -> Mapping[str, str]:
+        """Nobody else could have."""
+        return {}
 
     def problems(self, _: Plan) -> list[str]:
         """It takes every plan; what it cannot imitate it refuses at its start, in its own words."""

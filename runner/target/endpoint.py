@@ -83,6 +83,10 @@ class EndpointTarget:
         """Where each condition is served."""
         return {"urls": dict(self._urls)}
 
+    def origins(self) -> Mapping[str, str]:
+        """Nobody else could have."""
+        return {}
+
     def problems(self, plan: Plan) -> list[str]:
         """Conditions without a server, servers without a condition, and what a server that is there cannot give."""
         return [*self._unserved(plan), *self._unasked(plan), *self._shared(plan), *_fresh(plan)]

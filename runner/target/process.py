@@ -3,6 +3,7 @@
 import os
 import shlex
 import shutil
+from collections.abc import Mapping
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import Any
@@ -72,6 +73,10 @@ class ProcessTarget:
             "env": {name: shown(name, value) for name, value in self._env.items()},
             "inherited": shaping({name: value for name, value in os.environ.items() if name not in self._env}),
         }
+
+    def origins(self) -> Mapping[str, str]:
+        """Nobody else could have."""
+        return {}
 
     def problems(self, plan: Plan) -> list[str]:
         """A program that is not there, for a condition whose PATH may be its own; a working directory that is none."""

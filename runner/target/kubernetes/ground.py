@@ -42,7 +42,9 @@ class Ground:
             return self.found
         live = baseline if self.settings.patches else None
         if not self.settings.patches:
-            self._unmade()
+            self._unmade("Deployment", self.settings.name)
+        if self.settings.through_service:
+            self._unmade("Service", self.settings.service)
         rendered = [(arm, self._rendered(arm, live)) for arm in self.plan.arms]
         if not self.found.problems:
             self._lint([one for _, one in rendered if one is not None], live)
@@ -96,14 +98,15 @@ class Ground:
             self.found.notes.append(f"whether an autoscaler changes {name} is not known: {error}")
             return []
 
-    def _unmade(self) -> None:
-        """The Deployment of the conditions is not there yet: what somebody else made is never removed."""
-        name = self.settings.name
-        if self.cluster.get("Deployment", name) is not None:
-            self.found.refusals.append(
-                f"the Deployment {name} exists already; to run the conditions in it, say kubernetes: {{baseline: "
-                f"{{deployment: {name}}}}}, else give theirs another name: kubernetes: {{name: ...}}"
-            )
+    def _unmade(self, kind: str, name: str) -> None:
+        """What the run makes is not there yet: what somebody else made is never removed."""
+        if self.cluster.get(kind, name) is None:
+            return
+        take = f"to run the conditions in it, say kubernetes: {{baseline: {{deployment: {name}}}}}, else "
+        self.found.refusals.append(
+            f"the {kind} {name} exists already; {take if kind == 'Deployment' else ''}give the conditions' another "
+            f"name: kubernetes: {{name: ...}}"
+        )
 
     def _rendered(self, arm: Arm, live: dict[str, Any] | None) -> Rendered | None:
         selector = None if live is None else live["spec"]["selector"]

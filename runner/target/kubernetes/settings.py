@@ -88,6 +88,11 @@ class Settings:
         """Whether the conditions run in the baseline itself."""
         return self.baseline is not None and self.baseline.take_over == "patch"
 
+    @property
+    def through_service(self) -> bool:
+        """Whether requests take the way through a Service, so that there must be one."""
+        return self.transport in ("cluster-ip", "node-port")
+
     def described(self) -> dict[str, Any]:
         """Key by key as a file has it, for the record and for `run plan`. Values of variables that sound like secrets
         are hidden; what is set nowhere is left out."""

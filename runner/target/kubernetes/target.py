@@ -2,7 +2,7 @@
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import Any
@@ -48,7 +48,7 @@ class KubernetesTarget:
         self._launches = 0
 
     def settings(self) -> dict[str, Any]:
-        """The merged settings, each with who gave it, and which cluster it is, once that is known."""
+        """The merged settings, and which cluster it is, once that is known."""
         where: dict[str, Any] = {}
         if self._cluster is not None:
             where = {
@@ -57,7 +57,11 @@ class KubernetesTarget:
                 "server": self._cluster.server,
                 "version": self._cluster.version,
             }
-        return {**self._settings.described(), **where, "origins": self._settings.origins}
+        return {**self._settings.described(), **where}
+
+    def origins(self) -> Mapping[str, str]:
+        """The site file, the spec, or nobody."""
+        return self._settings.origins
 
     def problems(self, plan: Plan) -> list[str]:
         """What is missing, and templates that do not render; the cluster is not asked."""
@@ -144,8 +148,7 @@ class KubernetesTarget:
             )
             before = await read(lambda: pods_of(cluster, rendered.deployment))
             applied = await written(lambda: occupation.hold.apply(rendered.deployment))
-            through = settings.transport in ("cluster-ip", "node-port")
-            service = await occupation.service(rendered.service) if through else None
+            service = await occupation.service(rendered.service) if settings.through_service else None
             self._tell_warnings()
             done = await rolled_out(
                 cluster,
