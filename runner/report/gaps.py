@@ -46,8 +46,8 @@ def computed_gaps(source: Source, empty_tables: list[str]) -> list[str]:
     """One sentence per gap, in Markdown. `empty_tables`: ids of tables that had nothing to show."""
     record, words = source.record, source.words
     plan = record.plan
-    known = record.started.target_settings.items() if record.started.simulated else ()
-    settings = ", ".join(f"{name} {value}" for name, value in known if name != "faults")
+    imitated = record.started.target_settings.items() if record.started.simulated else ()
+    settings = ", ".join(f"{name} {value}" for name, value in imitated if name != "faults")
     gaps = [words("gap-simulated", settings=escape(settings) or "–")] if record.simulated else []
     for one in cells(record):
         if one.incomplete is not None:
