@@ -227,8 +227,8 @@ def env(name: str, value: str) -> Object:
         ),
         (
             {},
-            {"env": [{"name": "HF_TOKEN", "valueFrom": {"secretKeyRef": {"name": "s", "key": "token"}}}]},
-            'env[HF_TOKEN]: absent → {"name": "HF_TOKEN", "valueFrom": {"secretKeyRef": {"name": "s", "key": "token"}}}',
+            {"env": [{"name": "HF_TOKEN", "valueFrom": {"secretKeyRef": {"name": "s", "key": "t"}}}]},
+            'env[HF_TOKEN]: absent → {"name": "HF_TOKEN", "valueFrom": {"secretKeyRef": {"name": "s", "key": "t"}}}',
         ),
     ],
 )  # fmt: skip
