@@ -93,10 +93,25 @@ def test_slow_while_the_startup_budget_runs_and_failed_after_it() -> None:
     assert "progressDeadlineSeconds (4)" in slow.words and "gives it 8 s, and they are not over" in slow.words
 
 
+@pytest.mark.parametrize("change", ["started", "restarted", "no probe"])
+def test_late_and_no_longer_starting_is_failed(change: str) -> None:
+    which = recorded("slow")
+    late = next(one for one in every(which) if progress(one, 1).state == "slow")
+    (pod,) = late.pods
+    container = pod["status"]["containerStatuses"][0]
+    if change == "started":
+        container["started"] = True
+    elif change == "restarted":
+        container["restartCount"] = 1
+    else:
+        del pod["spec"]["containers"][0]["startupProbe"]
+    assert progress(late, 1).state == "failed"
+
+
 def test_past_the_deadline_without_a_startup_budget_is_failed_and_says_why() -> None:
     which = recorded("ready-never")
     judged = [progress(one, which.generation) for one in every(which)]
-    assert [state for state in dict.fromkeys(made.state for made in judged)] == ["waiting", "failed"]
+    assert list(dict.fromkeys(made.state for made in judged)) == ["waiting", "failed"]
     assert "Ready: containers with unready status: [vllm]" in judged[-1].words
 
 
