@@ -3,6 +3,7 @@
 import contextlib
 import os
 import re
+import resource
 import socket
 import threading
 import time
@@ -168,8 +169,8 @@ def apply_as(manager: str, manifest: dict[str, Any], kubeconfig: Path, namespace
     """As another tool would, with the package's own discovery."""
     with config.new_client_from_config(str(kubeconfig)) as api:
         dynamic = DynamicClient(api, cache_file=str(cache / "discovery.json"))
-        resource = dynamic.resources.get(api_version=manifest["apiVersion"], kind=manifest["kind"])
-        resource.server_side_apply(body=manifest, namespace=namespace, field_manager=manager)
+        kind = dynamic.resources.get(api_version=manifest["apiVersion"], kind=manifest["kind"])
+        kind.server_side_apply(body=manifest, namespace=namespace, field_manager=manager)
 
 
 def run_pod(client: Cluster, name: str, command: list[str], image: str = PYTHON, **spec: Any) -> None:
@@ -610,6 +611,26 @@ def reached(forward: PortForward) -> bool:
     with contextlib.suppress(httpx.TransportError):
         return httpx.post(forward.url, content=b"", trust_env=False, timeout=20).status_code == 200
     return False
+
+
+def test_streams_do_not_mind_descriptors_above_1023(client: Cluster, tmp_path: Path) -> None:
+    pod = running(client, "engine", ["/probe", "serve"], PROBE)
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (min(4096, hard), hard))
+    taken = [os.open(os.devnull, os.O_RDONLY) for _ in range(1100)]
+    log, forward = PodLog(client, pod, "main", tmp_path / "pod.log"), PortForward(client, pod, 8080)
+    log.start()
+    try:
+        wait_for(lambda: len(log.lines()) > 2)
+        with httpx.Client(base_url=forward.url, trust_env=False, timeout=20) as http:
+            wait_for(lambda: answers(http))
+        assert all_lines(execute(client, pod, "main", ["/probe", "exit", "7"]))[1].startswith("ended with exit code 7")
+    finally:
+        log.close()
+        forward.close()
+        for one in taken:
+            os.close(one)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
 def test_a_port_where_nobody_listens_says_why(nothing_left: None, client: Cluster) -> None:

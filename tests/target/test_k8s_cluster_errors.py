@@ -435,7 +435,10 @@ def test_a_list_of_kubeconfigs_is_read_as_kubectl_reads_it(tmp_path: Path) -> No
     second = write(
         tmp_path / "b" / "config",
         "http://second",
-        **{"current-context": "there", "contexts": [{"name": "there", "context": context}]},
+        **{
+            "current-context": "there",
+            "contexts": [{"name": "there", "context": context}, {"name": "here", "context": context}],
+        },
         clusters=[
             {"name": "d", "cluster": {"server": "http://second"}},
             {"name": "c", "cluster": {"server": "http://no"}},
