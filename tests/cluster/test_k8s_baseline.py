@@ -48,9 +48,7 @@ def test_a_patched_baseline_is_put_back_field_by_field_and_owner_by_owner(
     assert all(one.equal for one in restored.compared), restored.compared
 
 
-def test_a_baseline_that_gives_up_its_gpu_gets_it_back(
-    namespace: Namespace, engine_image: str, tmp_path: Path
-) -> None:
+def test_a_baseline_that_gives_up_its_gpu_gets_it_back(namespace: Namespace, engine_image: str, tmp_path: Path) -> None:
     before = baseline_there(namespace, engine_image)
     write_site(tmp_path, engine_image, baseline=beside())
     ran = namespace.run(tmp_path, str(write_spec(tmp_path)), "--yes")

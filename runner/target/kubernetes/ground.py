@@ -47,12 +47,22 @@ class Ground:
             self._unmade("Service", self.settings.service)
         rendered = [(arm, self._rendered(arm, live)) for arm in self.plan.arms]
         if not self.found.problems:
-            self._lint([one for _, one in rendered if one is not None], live)
+            classes = self._runtime_classes()
+            for _, one in rendered:
+                assert one is not None
+                self._lint(one.deployment, live, classes)
         if self.found.problems or self.found.refusals:
             return self.found
         for arm, one in rendered:
             assert one is not None
-            self._dry_run(arm, one, baseline)
+            result = self._dry_run(arm, one)
+            if result is None:
+                continue
+            # what is kept of the object that is there is judged as well
+            self._lint(result, live, classes)
+            if arm.id == self.plan.baseline and baseline is not None:
+                self.found.differences.extend(one.one() for one in self._differing(baseline, result))
+                self._kept(baseline, one.deployment, result)
         if baseline is not None:
             self._changes(baseline)
         self._holders()
@@ -117,45 +127,45 @@ class Ground:
             self.found.problems.append(str(error))
             return None
 
-    def _lint(self, rendered: list[Rendered], live: dict[str, Any] | None) -> None:
+    def _runtime_classes(self) -> set[str] | None:
         try:
-            classes = {one["metadata"]["name"] for one in self.cluster.list("RuntimeClass")}
-        except ClusterError as error:
-            classes = None
-            self.found.notes.append(f"which RuntimeClasses there are is not known: {error}")
-        for one in rendered:
-            for finding in lint(
-                one.deployment,
-                startup_seconds=self.plan.limits.startup_seconds,
-                runtime_classes=classes,
-                live=live,
-                allow=self.settings.allow,
-                container=engine_container(self.settings, live),
-            ):
-                line = f"{finding.rule}: {finding.path}: {finding.words}"
-                self._once(self.found.problems if finding.severity == "error" else self.found.notes, line)
+            return {one["metadata"]["name"] for one in self.cluster.list("RuntimeClass")}
+        except ClusterError:
+            return None
 
-    def _dry_run(self, arm: Arm, rendered: Rendered, baseline: dict[str, Any] | None) -> None:
-        """Ask the server what it would make of the manifest, and whose fields that would take."""
+    def _lint(self, deployment: dict[str, Any], live: dict[str, Any] | None, classes: set[str] | None) -> None:
+        for finding in lint(
+            deployment,
+            startup_seconds=self.plan.limits.startup_seconds,
+            runtime_classes=classes,
+            live=live,
+            allow=self.settings.allow,
+            container=engine_container(self.settings, live),
+        ):
+            line = f"{finding.rule}: {finding.path}: {finding.words}"
+            self._once(self.found.problems if finding.severity == "error" else self.found.notes, line)
+
+    def _dry_run(self, arm: Arm, rendered: Rendered) -> dict[str, Any] | None:
+        """What the server would make of the manifest, and whose fields that would take; None where it must not, or
+        cannot, be."""
         manifest = rendered.deployment
-        asked = for_dry_run(manifest, baseline if self.settings.patches else None)
+        live = self.cluster.get("Deployment", self.settings.name) if self.settings.patches else None
+        asked = for_dry_run(manifest, live)
         try:
             result = self.cluster.apply(asked, dry_run=True)
         except ClusterError as error:
             if error.reason != "Conflict":
                 self.found.problems.append(f"the server does not take the condition `{arm.label}`: {error}")
-                return
+                return None
             if not self._taken_over(error):
-                return
+                return None
             try:
                 result = self.cluster.apply(asked, force=True, dry_run=True)
             except ClusterError as second:
                 self.found.problems.append(f"the server does not take the condition `{arm.label}`: {second}")
-                return
+                return None
         result["spec"]["strategy"] = manifest["spec"].get("strategy", result["spec"]["strategy"])
-        if arm.id == self.plan.baseline and baseline is not None:
-            self.found.differences.extend(one.one() for one in self._differing(baseline, result))
-            self._kept(baseline, manifest, result)
+        return result
 
     def _taken_over(self, error: ClusterError) -> bool:
         """List the fields that would be taken: from the user's own hands, which is told; from nobody else."""
