@@ -1,17 +1,18 @@
 """A run's time on a cluster: the baseline saved and probed, its place taken, and given back however the run ends."""
 
 import asyncio
-import shlex
 import time
+from pathlib import Path
 from typing import Any
 
 from runner.record.events import BaselineRestored, BaselineSaved, Compared
 from runner.target.base import Declined, Stay, TargetError
 from runner.target.kubernetes.baseline import compared, deployment_facts, probe_pod, serving_pod
+from runner.target.kubernetes.by_hand import ByHand
 from runner.target.kubernetes.calls import read, written
 from runner.target.kubernetes.cluster import MANAGER, Cluster, ClusterError
 from runner.target.kubernetes.difference import RUNTIME, differences
-from runner.target.kubernetes.ground import engine_container
+from runner.target.kubernetes.ground import engine_container, held_by_another
 from runner.target.kubernetes.hold import Hold, NotOurs, written_out
 from runner.target.kubernetes.ownership import owned_by
 from runner.target.kubernetes.rolling import pods_of, rolled_out
@@ -29,6 +30,7 @@ class Occupation:
         self._cluster, self._settings, self._stay = cluster, settings, stay
         self._limit = stay.plan.limits.startup_seconds
         self._facts: dict[str, str | None] = {}
+        self._commands = ByHand.on(cluster, settings.kubeconfig)
         self._by_hand = ""
         self._services: list[dict[str, Any]] = []
         self.baseline: Hold | None = None
@@ -113,6 +115,8 @@ class Occupation:
             tell("interrupted before it was done", [], [])
             raise
         except NotOurs as error:
+            if error.deleted and self.baseline is not None:
+                self._by_hand = self._commands.create(self._saved_at)
             tell(str(error), [], error.lines())
         except (ClusterError, TargetError) as error:
             tell(str(error), [], [])
@@ -131,12 +135,19 @@ class Occupation:
         before = await read(lambda: pods_of(self._cluster, saved))
         live = await written(baseline.put_back)
         if saved["spec"].get("replicas", 1) > 0:
-            await rolled_out(self._cluster, live, container=None, limit=self._limit, before=before)
+            await rolled_out(
+                self._cluster,
+                live,
+                container=None,
+                limit=self._limit,
+                before=before,
+                halt=lambda: baseline.scale(0),
+            )
         else:
             await self._gone(live)
         after = await read(lambda: self._cluster.get("Deployment", baseline.name))
         if after is None:
-            raise NotOurs("it was deleted meanwhile", [], [])
+            raise NotOurs(f"the Deployment {baseline.name} was deleted meanwhile", [], [], deleted=True)
         facts = await self._look(after, self._limit)
         left = [one.one() for one in differences(saved, after, ignore=RUNTIME)]
         if owned_by(after, MANAGER):
@@ -148,8 +159,8 @@ class Occupation:
 
     async def _removed(self) -> None:
         """Delete what this run made, and wait until its Pods are gone."""
-        live = await read(lambda: self._cluster.get("Deployment", self.hold.name))
-        if live is not None and self.hold.is_last(live):
+        live = await read(self.hold.made)
+        if live is not None:
             uid = live["metadata"]["uid"]
             await written(lambda: self._cluster.delete("Deployment", self.hold.name, uid=uid))
             await self._gone(live)
@@ -181,15 +192,19 @@ class Occupation:
             return "removed: it did not exist before"
         return "scaled back, and compared" if self._separate else "replaced by the saved object"
 
+    @property
+    def _saved_at(self) -> Path:
+        return self._stay.directory / SAVED
+
     def _event(self) -> BaselineSaved:
-        where = ["--context", self._cluster.context, "--namespace", self._cluster.namespace]
-        free = ""
-        if self.baseline is None:
-            words = ["kubectl", *where, "delete", "deployment", self.hold.name]
-        else:
-            free = shlex.join(["kubectl", *where, "scale", "deployment", self.baseline.name, "--replicas=0"])
-            words = ["kubectl", *where, "replace", "-f", str(self._stay.directory.absolute() / SAVED)]
-        self._by_hand = f"{free} && {shlex.join(words)}" if free else shlex.join(words)
+        commands = []
+        if self._separate:
+            services = [self._settings.service] * self._settings.through_service
+            commands.append(self._commands.remove(self.hold.name, services))
+        if self.baseline is not None:
+            put_back = self._commands.put_back(self._saved_at)
+            commands.append(put_back if self._separate else self._commands.replace(self.hold.name, self._saved_at))
+        self._by_hand = " && ".join(commands)
         return BaselineSaved(
             what=self._what,
             existed=self.baseline is not None,
@@ -203,11 +218,12 @@ class Occupation:
         saved = await read(lambda: self._cluster.get("Deployment", name))
         if saved is None:
             raise TargetError(f"the Deployment {name} is not there any more")
+        if owned_by(saved, MANAGER):  # since the survey
+            raise TargetError(held_by_another(saved))
         self.baseline = Hold(self._cluster, name, saved)
         self._facts = await self._look(saved, self._stay.plan.limits.idle_seconds)
-        path = self._stay.directory / SAVED
-        path.touch(mode=0o600)  # it may hold what somebody put into plain variables
-        path.write_text(written_out(saved), encoding="utf-8")
+        self._saved_at.touch(mode=0o600)  # it may hold what somebody put into plain variables
+        self._saved_at.write_text(written_out(saved), encoding="utf-8")
 
     async def _look(self, deployment: dict[str, Any], patience: float) -> dict[str, str | None]:
         """The facts of a Deployment and of the engine that it runs. Raises TargetError where that is not in order."""
@@ -220,7 +236,7 @@ class Occupation:
             raise TargetError(f"the Deployment {deployment['metadata']['name']} has no Pod that is Ready")
         if pod is None:
             return facts
-        probed = await read(lambda: probe_pod(self._cluster, deployment, pod, patience))
+        probed = await probe_pod(self._cluster, deployment, pod, patience)
         if probed.unmet is not None:
             raise TargetError(f"the Deployment {deployment['metadata']['name']}: {probed.unmet}")
         return {**facts, **probed.facts}
