@@ -97,7 +97,7 @@ def test_a_template_of_the_users_own_in_a_baseline_that_is_like_off_already(
     baselines.by_apply(namespace, body)
     namespace.rolled_out("vllm")
     before = namespace.deployment("vllm")
-    [pod] = namespace.pods(**before["spec"]["selector"]["matchLabels"])
+    [pod] = namespace.list("pods", **before["spec"]["selector"]["matchLabels"])
     write_site(
         tmp_path, engine_image, templates={"deployment": "mine.yaml.j2"}, name="vllm", replicas=1, baseline=patched()
     )
@@ -133,7 +133,7 @@ def test_a_baseline_that_is_not_in_order_is_left_alone(namespace: Namespace, eng
     baselines.by_apply(namespace, manifest)
     write_site(tmp_path, engine_image, baseline=patched())
     spec = write_spec(tmp_path, alone, lambda one: one["limits"].update({"idle-seconds": 2}))
-    namespace.wait("its Pod runs", lambda: any(one["status"]["phase"] == "Running" for one in namespace.pods()))
+    namespace.wait("its Pod runs", lambda: any(one["status"]["phase"] == "Running" for one in namespace.list("pods")))
     before = namespace.deployment("vllm")
     ran = namespace.run(tmp_path, str(spec), "--yes")
     assert ran.code == 8, ran.stderr
@@ -147,7 +147,7 @@ def test_a_baseline_that_is_not_in_order_is_left_alone(namespace: Namespace, eng
         baselines.vllm(engine_image, env={**SCALE, "SIMULATOR_FAULTS": faults}, strategy={"type": "Recreate"}),
     )
     namespace.rolled_out("vllm")
-    [pod] = [one for one in namespace.pods() if "deletionTimestamp" not in one["metadata"]]
+    [pod] = [one for one in namespace.list("pods") if "deletionTimestamp" not in one["metadata"]]
     ask = (
         "import urllib.request, json; urllib.request.urlopen(urllib.request.Request('http://127.0.0.1:8000/v1/chat/"
         "completions', json.dumps({'model': 'qwen', 'messages': [{'role': 'user', 'content': 'x'}]}).encode(), "
@@ -164,7 +164,7 @@ def test_a_baseline_that_is_not_in_order_is_left_alone(namespace: Namespace, eng
     assert ran.code == 8, ran.stdout + ran.stderr
     assert "it serves others" in ran.stdout
     assert namespace.deployment("vllm") == before
-    assert [one["metadata"]["uid"] for one in namespace.pods()] == [pod["metadata"]["uid"]]
+    assert [one["metadata"]["uid"] for one in namespace.list("pods")] == [pod["metadata"]["uid"]]
 
 
 def test_without_consent_nothing_is_changed(namespace: Namespace, engine_image: str, tmp_path: Path) -> None:

@@ -154,7 +154,8 @@ def test_a_deployment_that_is_gone_is_said_to_be() -> None:
     server = Server(deployment("user"))
     hold = held(server)
     server.live = None
-    for call in (lambda: hold.scale(0), hold.put_back):
+    calls: list[Callable[[], object]] = [lambda: hold.scale(0), hold.put_back]
+    for call in calls:
         with pytest.raises(NotOurs, match="was deleted meanwhile") as caught:
             call()
         assert caught.value.deleted
@@ -170,10 +171,9 @@ def test_what_this_run_made_is_told_from_what_others_made() -> None:
         hold.apply(deployment("off", launch="run.1"))
     assert hold.made() is None
     server.live = None
-    hold.apply(deployment("off", launch="run.1"))
-    assert hold.made() == server.live
-    assert server.live is not None
-    server.live["spec"]["replicas"] = 3
+    made = hold.apply(deployment("off", launch="run.1"))
+    assert hold.made() == made
+    server.live = {**made, "spec": {**made["spec"], "replicas": 3}}
     with pytest.raises(NotOurs, match="somebody else changed the Deployment vllm meanwhile"):
         hold.made()
 
