@@ -202,7 +202,7 @@ class Occupation:
             services = [self._settings.service] * self._settings.through_service
             commands.append(self._commands.remove(self.hold.name, services))
         if self.baseline is not None:
-            put_back = self._commands.put_back(self._saved_at)
+            put_back = self._commands.put_back(self.baseline.name, self._saved_at)
             commands.append(put_back if self._separate else self._commands.replace(self.hold.name, self._saved_at))
         self._by_hand = " && ".join(commands)
         return BaselineSaved(
