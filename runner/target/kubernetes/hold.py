@@ -180,7 +180,8 @@ def _launch(deployment: Mapping[str, Any]) -> str | None:
 
 
 def written_out(saved: Mapping[str, Any]) -> str:
-    """The saved object as `kubectl replace` and `kubectl create` take it: without what would forbid that later. Who owned which field stays in it, so that nothing is this run's own any more once it is put back."""
+    """The saved object as `kubectl replace` and `kubectl create` take it: without what would forbid that later.
+    Who owned which field stays in it, so that nothing is this run's own any more once it is put back."""
     body = {key: value for key, value in saved.items() if key != "status"}
     gone = ("resourceVersion", "uid", "generation", "creationTimestamp")
     body["metadata"] = {key: value for key, value in saved["metadata"].items() if key not in gone}
