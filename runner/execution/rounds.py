@@ -22,6 +22,9 @@ from runner.sample.gauges import Sampler, sampling_interval
 from runner.sample.scrape import Scrape
 from runner.target.base import RunningEngine
 
+_LOOK_AGAIN = 1.0
+"""Seconds."""
+
 
 class RoundRunner:
     """Runs the rounds of one phase on one engine."""
@@ -100,10 +103,31 @@ class RoundRunner:
             return []
         timeout = self._context.plan.limits.request_timeout_seconds
         load = Load(self._engine.endpoint, bodies, concurrency, timeout, first_index)
-        done = await closed_loop(load, clock=self._context.clock, stop=self._context.stop, listen=listen)
+        broken, stop = asyncio.Event(), asyncio.Event()
+
+        def heard(seen: InFlight) -> None:
+            if seen.broken:
+                broken.set()
+            listen(seen)
+
+        async with _meanwhile(self._told(stop), self._replaced(broken, stop)):
+            done = await closed_loop(load, clock=self._context.clock, stop=stop, listen=heard)
         judged = [judge_exchange(one, model=self._model, stream=self._phase.stream) for one in done]
         self._watch.answered(judged)
         return judged
+
+    async def _told(self, stop: asyncio.Event) -> None:
+        await self._context.stop.wait()
+        stop.set()
+
+    async def _replaced(self, broken: asyncio.Event, stop: asyncio.Event) -> None:
+        """Once a request broke off: whether this engine is there still. To one that is gone nothing more is sent, as
+        each request may wait long for nobody."""
+        await broken.wait()
+        while self._engine.stranger() is None:
+            await asyncio.sleep(_LOOK_AGAIN)
+            await self._engine.look()
+        stop.set()
 
     def _prompt(self, index: int) -> int:
         return index % len(self._encoded)

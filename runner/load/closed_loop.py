@@ -26,10 +26,12 @@ class Load:
 
 @dataclass(slots=True)
 class InFlight:
-    """What others may watch while a loop runs: requests sent and answered."""
+    """What others may watch while a loop runs: requests sent, those that are done, and how many of these broke off or
+    never arrived."""
 
     sent: int = 0
     done: int = 0
+    broken: int = 0
 
 
 async def closed_loop(
@@ -85,6 +87,7 @@ async def _slot(
         done = await _unless_stopped(sending, stop)
         finished.append(done or _interrupted(index, planned))
         seen.done += 1
+        seen.broken += done is not None and done.transport is not None
         listen(seen)
 
 
