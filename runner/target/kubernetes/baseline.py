@@ -11,8 +11,6 @@ from runner.target.kubernetes.cluster import Cluster, ClusterError
 from runner.target.kubernetes.port_forward import PortForward
 from runner.target.kubernetes.probes import Probed, probe
 
-_NOT_RUNNING = Probed(None, None, None, None)
-
 
 def deployment_facts(deployment: Mapping[str, Any], replica_sets: list[dict[str, Any]]) -> dict[str, str | None]:
     """What is compared of the object: replicas, the hash that Kubernetes gives its Pod template, image and words of
@@ -63,22 +61,20 @@ def serving_pod(deployment: Mapping[str, Any], replica_sets: list[dict[str, Any]
 
 
 def probe_pod(
-    cluster: Cluster, deployment: Mapping[str, Any], pod: Mapping[str, Any] | None, patience: float
+    cluster: Cluster, deployment: Mapping[str, Any], pod: Mapping[str, Any], patience: float, quiet: float
 ) -> Probed:
-    """Ask the engine in the Pod, through the API server; for `patience` seconds until all is in good order. Blocks."""
-    if pod is None:
-        return _NOT_RUNNING
+    """Ask the engine in the Pod, through the API server; the seconds as `probe` takes them. Blocks."""
     deadline = time.monotonic() + patience
     while True:
         try:
             forward = PortForward(cluster, pod["metadata"]["name"], _port(deployment))
         except (OSError, ClusterError) as error:
             if time.monotonic() > deadline:
-                return Probed(None, None, None, f"its Pod cannot be reached: {error}")
+                return Probed(unmet=f"its Pod cannot be reached: {error}")
             time.sleep(1.0)
             continue
         try:
-            return probe(forward.url, max(deadline - time.monotonic(), 0.0))
+            return probe(forward.url, max(deadline - time.monotonic(), 0.0), quiet)
         finally:
             forward.close()
 

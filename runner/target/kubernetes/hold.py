@@ -67,7 +67,7 @@ class Hold:
             if self._last is not None:
                 raise NotOurs("it was deleted meanwhile", [], [])
             return None
-        self._own(live)
+        self.own(live)
         first = preparation(manifest, live)
         if first is None:
             return live
@@ -80,7 +80,7 @@ class Hold:
             live = self._cluster.get("Deployment", self.name)
             if live is None:
                 raise NotOurs("it was deleted meanwhile", [], [])
-            self._own(live)
+            self.own(live)
             try:
                 self._cluster.scale(self.name, replicas, resource_version=live["metadata"]["resourceVersion"])
             except ClusterError as error:
@@ -101,14 +101,6 @@ class Hold:
     def _as_saved(self, live: dict[str, Any]) -> bool:
         return not differences(self.saved, live, ignore=RUNTIME) and not owned_by(live, MANAGER)
 
-    def is_last(self, live: dict[str, Any]) -> bool:
-        """Whether an object is as this run left it."""
-        try:
-            self._own(live)
-        except NotOurs:
-            return False
-        return True
-
     def put_back(self) -> dict[str, Any]:
         """Replace the object by the saved one, and give every field back to its owner; returns it as it is then.
 
@@ -123,7 +115,7 @@ class Hold:
                 raise NotOurs("it was deleted meanwhile", [], [])
             if self._as_saved(live):
                 return live
-            self._own(live)
+            self.own(live)
             try:
                 self._last = live = self._replace(saved, live)
                 self._last = live = self._replace(saved, live)
@@ -144,7 +136,7 @@ class Hold:
         }
         return self._cluster.replace(body)
 
-    def _own(self, live: dict[str, Any]) -> None:
+    def own(self, live: dict[str, Any]) -> None:
         """Raises NotOurs unless the object is as this run left it, but for what its controller writes. A write whose
         answer was lost is known by its launch."""
         last = self._last
