@@ -6,6 +6,7 @@ from typing import Any
 
 from runner.plan.model import Arm, Plan
 from runner.target.base import Survey
+from runner.target.kubernetes.belonging import launch_of
 from runner.target.kubernetes.cluster import MANAGER, Cluster, ClusterError
 from runner.target.kubernetes.difference import RUNTIME, Difference, differences
 from runner.target.kubernetes.leftover import leftovers
@@ -84,11 +85,7 @@ class Ground:
             )
             return None
         if owned_by(live, MANAGER):
-            self.found.refusals.append(
-                f"the Deployment {named.deployment} is held by another run, or one that was killed left it so: fields "
-                f"of it are owned by {MANAGER}. Wait for that run, or put its saved object back: kubectl replace -f "
-                f"RUN/baseline.json"
-            )
+            self.found.refusals.append(held_by_another(live))
         for owner in external_owners(live):
             if owner.fights:
                 self.found.refusals.append(
@@ -246,3 +243,14 @@ def engine_container(settings: Settings, live: dict[str, Any] | None) -> str:
     if settings.container is not None:
         return settings.container
     return settings.name if live is None else str(live["spec"]["template"]["spec"]["containers"][0]["name"])
+
+
+def held_by_another(live: dict[str, Any]) -> str:
+    """Why a Deployment of which fields are a run's must not be touched, and the way out."""
+    launch = launch_of(live["spec"]["template"])
+    run = "another run" if launch is None else f"another run, {launch.rpartition('.')[0]}"
+    return (
+        f"the Deployment {live['metadata']['name']} is held by {run}, or by one that was killed and left it so: fields "
+        f"of it are owned by {MANAGER}. Wait for that run; if there is none any more, put its saved object back: the "
+        f"command is in its report, and its baseline.json is what was there"
+    )

@@ -1,7 +1,6 @@
 """A run's time on a cluster: the baseline saved and probed, its place taken, and given back however the run ends."""
 
 import asyncio
-import shlex
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
@@ -10,10 +9,11 @@ from typing import Any
 from runner.record.events import BaselineRestored, BaselineSaved, Compared
 from runner.target.base import Declined, Stay, TargetError
 from runner.target.kubernetes.baseline import compared, deployment_facts, probe_pod, serving_pod
+from runner.target.kubernetes.by_hand import ByHand
 from runner.target.kubernetes.calls import read, written
 from runner.target.kubernetes.cluster import MANAGER, Cluster, ClusterError
 from runner.target.kubernetes.difference import RUNTIME, differences
-from runner.target.kubernetes.ground import engine_container
+from runner.target.kubernetes.ground import engine_container, held_by_another
 from runner.target.kubernetes.hold import Hold, NotOurs, written_out
 from runner.target.kubernetes.ownership import owned_by
 from runner.target.kubernetes.rolling import pods_of, rolled_out
@@ -35,10 +35,12 @@ class _Outcome:
 
 @dataclass(frozen=True, slots=True)
 class _Taken:
-    """Something that this run takes or makes, how it is given back, and the command by which a person does it."""
+    """Something that this run takes or makes, and how it is given back; `deleted` is the command by which a person does
+    that where it is not there any more."""
 
     saved: BaselineSaved
     back: Callable[[], Awaitable[_Outcome]]
+    deleted: str
 
 
 class Occupation:
@@ -48,6 +50,7 @@ class Occupation:
         self._cluster, self._settings, self._stay = cluster, settings, stay
         self._limit = stay.plan.limits.startup_seconds
         self._facts: dict[str, str | None] = {}
+        self._commands = ByHand.on(cluster, settings.kubeconfig)
         self._taken: list[_Taken] = []
         self._service: dict[str, Any] | None = None
         self._baseline: Hold | None = None
@@ -79,7 +82,7 @@ class Occupation:
         self._take(
             f"Deployment {self._cluster.namespace}/{self.hold.name}",
             "removed: it did not exist before",
-            self._kubectl("delete", "deployment", self.hold.name),
+            self._commands.remove(f"deployment/{self.hold.name}"),
             self._removed,
         )
 
@@ -101,7 +104,7 @@ class Occupation:
             self._take(
                 f"Service {self._cluster.namespace}/{name}",
                 "removed: it did not exist before",
-                self._kubectl("delete", "service", name),
+                self._commands.remove(f"service/{name}"),
                 lambda: self._service_removed(name),
             )
         self._service = await written(lambda: self._cluster.apply(manifest))
@@ -116,7 +119,7 @@ class Occupation:
     async def _given_back(self, taken: _Taken) -> None:
         started = time.monotonic()
 
-        def tell(found: _Outcome) -> None:
+        def tell(found: _Outcome, by_hand: str = taken.saved.by_hand) -> None:
             self._stay.emit(
                 BaselineRestored(
                     what=taken.saved.what,
@@ -125,7 +128,7 @@ class Occupation:
                     reason=found.reason,
                     compared=list(found.compared),
                     differences=list(found.differences),
-                    by_hand=taken.saved.by_hand,
+                    by_hand=by_hand,
                     seconds=round(time.monotonic() - started, 3),
                 )
             )
@@ -136,7 +139,8 @@ class Occupation:
             tell(_Outcome("interrupted before it was done"))
             raise
         except NotOurs as error:
-            tell(_Outcome(str(error), (), tuple(error.lines())))
+            by_hand = taken.deleted if error.deleted else taken.saved.by_hand
+            tell(_Outcome(str(error), (), tuple(error.lines())), by_hand)
         except (ClusterError, TargetError) as error:
             tell(_Outcome(str(error)))
 
@@ -144,18 +148,21 @@ class Occupation:
         saved = await read(lambda: self._cluster.get("Deployment", name))
         if saved is None:
             raise TargetError(f"the Deployment {name} is not there any more")
+        if owned_by(saved, MANAGER):  # since the survey
+            raise TargetError(held_by_another(saved))
         self._facts = await self._look(saved, quiet=True)
         path = self._stay.directory.absolute() / SAVED
         path.touch(mode=0o600)  # it may hold what somebody put into plain variables
         path.write_text(written_out(saved), encoding="utf-8")
-        free = self._kubectl("scale", "deployment", name, "--replicas=0")
         hold = Hold(self._cluster, name, saved)
+        commands = self._commands
         self._take(
             f"Deployment {self._cluster.namespace}/{name}",
             "replaced by the saved object" if self._settings.patches else "scaled back, and compared",
-            f"{free} && {self._kubectl('replace', '-f', str(path))}",
+            commands.replace(name, path) if self._settings.patches else commands.put_back(path),
             lambda: self._put_back(hold),
             facts=self._facts,
+            deleted=commands.create(path),
         )
         return hold
 
@@ -168,12 +175,19 @@ class Occupation:
         before = await read(lambda: pods_of(self._cluster, saved))
         live = await written(hold.put_back)
         if saved["spec"].get("replicas", 1) > 0:
-            await rolled_out(self._cluster, live, container=None, limit=self._limit, before=before)
+            await rolled_out(
+                self._cluster,
+                live,
+                container=None,
+                limit=self._limit,
+                before=before,
+                halt=lambda: hold.scale(0),
+            )
         else:
             await self._gone(live)
         after = await read(lambda: self._cluster.get("Deployment", hold.name))
         if after is None:
-            raise NotOurs("it was deleted meanwhile", [], [])
+            raise NotOurs(f"the Deployment {hold.name} was deleted meanwhile", [], [], deleted=True)
         left = [one.one() for one in differences(saved, after, ignore=RUNTIME)]
         if owned_by(after, MANAGER):
             left.append(f"fields of it are still owned by {MANAGER}")
@@ -184,12 +198,11 @@ class Occupation:
 
     async def _removed(self) -> _Outcome:
         """Delete the Deployment that this run made, and wait until its Pods are gone."""
-        live = await read(lambda: self._cluster.get("Deployment", self.hold.name))
-        if live is None:
-            return _Outcome()
-        self.hold.own(live)
-        await written(lambda: self._cluster.delete("Deployment", self.hold.name, uid=live["metadata"]["uid"]))
-        await self._gone(live)
+        live = await read(self.hold.made)
+        if live is not None:
+            uid = live["metadata"]["uid"]
+            await written(lambda: self._cluster.delete("Deployment", self.hold.name, uid=uid))
+            await self._gone(live)
         return _Outcome()
 
     async def _service_removed(self, name: str) -> _Outcome:
@@ -224,7 +237,7 @@ class Occupation:
             return facts
         idle_seconds = self._stay.plan.limits.idle_seconds
         patience = idle_seconds if quiet else self._limit
-        probed = await read(lambda: probe_pod(self._cluster, deployment, pod, patience, idle_seconds))
+        probed = await probe_pod(self._cluster, deployment, pod, patience, idle_seconds)
         unmet = probed.unmet or (probed.busy if quiet else None)
         if unmet is not None:
             raise TargetError(f"the Deployment {name}: {unmet}")
@@ -237,6 +250,7 @@ class Occupation:
         by_hand: str,
         back: Callable[[], Awaitable[_Outcome]],
         facts: dict[str, str | None] | None = None,
+        deleted: str | None = None,
     ) -> None:
         """Say what is about to be taken, and from then on give it back."""
         existed = facts is not None
@@ -248,9 +262,5 @@ class Occupation:
             artifact=SAVED if existed else None,
             by_hand=by_hand,
         )
-        self._taken.append(_Taken(saved, back))
+        self._taken.append(_Taken(saved, back, deleted or by_hand))
         self._stay.emit(saved)
-
-    def _kubectl(self, *words: str) -> str:
-        where = ("--context", self._cluster.context, "--namespace", self._cluster.namespace)
-        return shlex.join(("kubectl", *where, *words))

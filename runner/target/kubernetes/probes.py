@@ -1,6 +1,5 @@
 """What an engine that was there answers: asked before it is touched, and again once it is back."""
 
-import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -14,7 +13,6 @@ from runner.engine.verdict import Verdict
 
 _ASK_SECONDS = 10.0
 _ANSWER_SECONDS = 120.0
-_POLL = 0.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,20 +32,8 @@ class Probed:
         return {"model": self.model, "idle": self.idle, "one request": self.request}
 
 
-def probe(url: str, patience: float, quiet: float) -> Probed:
-    """Ask the engine at `url`; what it does not answer is asked again for `patience` seconds, and whether it is idle
-    for `quiet` seconds. Blocks, never raises."""
-    begun = time.monotonic()
-    while True:
-        found = _probe(url)
-        spent = time.monotonic() - begun
-        answers = found.unmet is None or spent > patience
-        if answers and (found.busy is None or spent > quiet):
-            return found
-        time.sleep(_POLL)
-
-
-def _probe(url: str) -> Probed:
+def probe(url: str) -> Probed:
+    """Ask the engine at `url` once. Blocks, never raises."""
     with httpx.Client(trust_env=False, timeout=_ASK_SECONDS) as client:
         try:
             models = read_models(client.get(url + MODELS_PATH).content)
