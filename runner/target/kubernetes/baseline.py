@@ -65,12 +65,16 @@ def serving_pod(deployment: Mapping[str, Any], replica_sets: list[dict[str, Any]
     return None
 
 
-async def probe_pod(cluster: Cluster, deployment: Mapping[str, Any], pod: Mapping[str, Any], patience: float) -> Probed:
-    """Ask the engine in the Pod, through the API server; again for `patience` seconds until all is in good order."""
-    deadline = time.monotonic() + patience
+async def probe_pod(
+    cluster: Cluster, deployment: Mapping[str, Any], pod: Mapping[str, Any], patience: float, quiet: float
+) -> Probed:
+    """Ask the engine in the Pod, through the API server: what it does not answer again for `patience` seconds, and
+    whether it is idle for `quiet` seconds."""
+    begun = time.monotonic()
     while True:
         found = await read(lambda: _probed(cluster, pod["metadata"]["name"], _port(deployment)))
-        if found.unmet is None or time.monotonic() > deadline:
+        spent = time.monotonic() - begun
+        if (found.unmet is None or spent > patience) and (found.busy is None or spent > quiet):
             return found
         await asyncio.sleep(_POLL)
 
@@ -79,7 +83,7 @@ def _probed(cluster: Cluster, pod: str, port: int) -> Probed:
     try:
         forward = PortForward(cluster, pod, port)
     except (OSError, ClusterError) as error:
-        return Probed(None, None, None, f"its Pod cannot be reached: {error}")
+        return Probed(unmet=f"its Pod cannot be reached: {error}")
     try:
         return probe(forward.url)
     finally:

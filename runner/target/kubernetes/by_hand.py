@@ -1,7 +1,6 @@
 """The commands by which a person puts back what a run changed, as a shell takes them."""
 
 import shlex
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -21,10 +20,9 @@ class ByHand:
         """In a Pod there is no context to name."""
         return cls(None if cluster.in_cluster else cluster.context, cluster.namespace, kubeconfig)
 
-    def remove(self, deployment: str, services: Sequence[str]) -> str:
-        """What a run made and nobody had before."""
-        named = [f"deployment/{deployment}", *(f"service/{one}" for one in services)]
-        return self._kubectl("delete", *named, "--ignore-not-found")
+    def remove(self, named: str) -> str:
+        """What a run made and nobody had before, as `deployment/NAME`."""
+        return self._kubectl("delete", named, "--ignore-not-found")
 
     def replace(self, deployment: str, saved: Path) -> str:
         """The Deployment in which the conditions ran. Scaled to zero first: a baseline that surges would wait for the

@@ -1,6 +1,6 @@
 """What is there before a run: whether the plan can be carried out here, and what it would change."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -54,16 +54,19 @@ class Ground:
                 self._lint(one.deployment, live, classes)
         if self.found.problems or self.found.refusals:
             return self.found
+        results = {}
         for arm, one in rendered:
             assert one is not None
             result = self._dry_run(arm, one)
             if result is None:
                 continue
+            results[arm.id] = result
             # what is kept of the object that is there is judged as well
             self._lint(result, live, classes)
             if arm.id == self.plan.baseline and baseline is not None:
                 self.found.differences.extend(one.one() for one in self._differing(baseline, result))
                 self._kept(baseline, one.deployment, result)
+        self._contrasts(results)
         if baseline is not None:
             self._changes(baseline)
         self._holders()
@@ -195,6 +198,17 @@ class Ground:
             return
         for one in leftovers(manifest, result, live=baseline):
             self.found.notes.append(f"kept from the baseline, in every condition alike: {one.one()}")
+
+    def _contrasts(self, results: Mapping[str, dict[str, Any]]) -> None:
+        """In what the conditions differ, as the server would have them: that, and nothing else, is compared."""
+        first = results.get(self.plan.baseline)
+        for arm in self.plan.others:
+            if first is None or arm.id not in results:
+                continue
+            for one in differences(first, results[arm.id], ignore=RUNTIME):
+                if PREFIX not in one.path:
+                    base = self.plan.arm(self.plan.baseline).label
+                    self.found.notes.append(f"`{arm.label}` differs from `{base}`: {one.one()}")
 
     def _changes(self, baseline: dict[str, Any]) -> None:
         name = f"Deployment {self.cluster.namespace}/{baseline['metadata']['name']}"
