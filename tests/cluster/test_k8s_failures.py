@@ -18,6 +18,7 @@ from cluster_runs import Edit, baseline_there, patched, write_site, write_spec
 from vllm_cpu import ROOT
 from watched_run import Watched, container_status, terminated, unschedulable, waits
 
+LAUNCH = "llm-experiment-runner/launch"
 NO_GPU: dict[str, Any] = {"resources": {}, "runtime_class_name": None}
 VERDICT_SECONDS = 5.0
 SLACK_SECONDS = 2.0
@@ -57,7 +58,8 @@ def shown_to_said(watched: Watched, recorder: Recorder, met: Callable[[Object], 
     said = watched.until(words)
 
     def shows(one: Seen) -> bool:
-        return one.change != "DELETED" and met(one.object)
+        of_the_run = LAUNCH in one.object["metadata"].get("annotations", {})
+        return of_the_run and one.change != "DELETED" and met(one.object)
 
     return said - recorder.wait(shows, 1).at
 
@@ -238,7 +240,6 @@ def long_round(spec: dict[str, Any]) -> None:
     spec["limits"]["request-timeout-seconds"] = 60
 
 
-LAUNCH = "llm-experiment-runner/launch"
 SLOW = {"SIMULATOR_TIME_SCALE": "1"}
 
 
@@ -246,8 +247,7 @@ def engines_pod(there: There) -> Object:
     [pod] = [
         one
         for one in there.namespace.pods()
-        if "deletionTimestamp" not in one["metadata"]
-        and LAUNCH in one["metadata"].get("annotations", {})
+        if "deletionTimestamp" not in one["metadata"] and LAUNCH in one["metadata"].get("annotations", {})
     ]
     return pod
 
