@@ -116,7 +116,8 @@ STARTS = {
 @pytest.mark.parametrize("name", STARTS)
 def test_a_start_that_fails_is_named_within_seconds_and_undone(there: There, tmp_path: Path, name: str) -> None:
     failing = STARTS[name]
-    write_site(tmp_path, there.image, baseline=patched(), **{**NO_GPU, **failing.settings})
+    settings = {**NO_GPU, **failing.settings}
+    write_site(tmp_path, settings.pop("image", there.image), baseline=patched(), **settings)
     write_spec(tmp_path, failing.edit)
     with Recorder(there.namespace) as recorder:
         watched = Watched(there.namespace, tmp_path, "spec.yaml", "--yes")
@@ -272,9 +273,9 @@ def test_an_engine_that_is_killed_in_a_round(there: There, cluster: Cluster, tmp
     off, on = ran.record.engines
     assert off.failed is not None and off.failed.stage == "run"
     [lost] = off.rounds
-    assert lost.finished is not None and not lost.finished.complete
+    assert len(lost.ok) < 40
     assert on.failed is None and [len(one.ok) for one in on.rounds] == [40]
-    assert ran.failing()["one-engine-process"] == "inconclusive" or "one-engine-process" in ran.failing()
+    assert ran.failing()["one-engine-process"] != "pass"
     assert there.is_as_before()
 
 

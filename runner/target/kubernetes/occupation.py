@@ -119,10 +119,11 @@ class Occupation:
 
     async def _given_back(self) -> tuple[str | None, list[Compared], list[str]]:
         """Why it is not restored (None: it is), the facts before and after, and fields that differ."""
+        left_behind = await written(self._services_removed)
         if self._separate:
             await self._removed()
         if self.baseline is None:
-            return None, [], []
+            return left_behind, [], []
         baseline, saved = self.baseline, self.baseline.saved
         assert saved is not None
         if not self._separate and not await read(baseline.untouched):
@@ -144,6 +145,7 @@ class Occupation:
         found = compared(self._facts, facts)
         unlike = [one.fact for one in found if one.equal is False]
         reasons = ["fields of it differ"] * bool(left) + [f"not as before: {', '.join(unlike)}"] * bool(unlike)
+        reasons += [left_behind] * (left_behind is not None)
         return "; ".join(reasons) or None, found, left
 
     async def _removed(self) -> None:
@@ -153,11 +155,16 @@ class Occupation:
             uid = live["metadata"]["uid"]
             await written(lambda: self._cluster.delete("Deployment", self.hold.name, uid=uid))
             await self._gone(live)
-        await written(self._services_removed)
 
-    def _services_removed(self) -> None:
-        for service in self._services:
-            self._cluster.delete("Service", service["metadata"]["name"], uid=service["metadata"]["uid"])
+    def _services_removed(self) -> str | None:
+        """Delete the Services that this run made; what could not be removed, which keeps nothing else from being put
+        back."""
+        try:
+            for service in self._services:
+                self._cluster.delete("Service", service["metadata"]["name"], uid=service["metadata"]["uid"])
+        except ClusterError as error:
+            return f"a Service of this run is still there: {error}"
+        return None
 
     async def _gone(self, deployment: dict[str, Any]) -> None:
         """Wait until no Pod of it is left: a GPU is free only then. Raises TargetError."""
