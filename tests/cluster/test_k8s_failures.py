@@ -104,6 +104,16 @@ STARTS = {
         "killed for want of host memory, not GPU memory (OOMKilled, exit code 137; its memory limit is 64Mi)",
         "ready to eat",
     ),
+    "probe": Failing(
+        {
+            "env": faults({"kind": "slow-start", "seconds": 100}),
+            "probes": {"startup": {"periodSeconds": 1, "failureThreshold": 3}},
+            "termination_grace_seconds": 1,
+        },
+        terminated,
+        "kubelet says: Container vllm failed startup probe, will be restarted",
+        "non-default args",
+    ),
     "pull": Failing(
         {"image": "testcluster.local/no-such:1"},
         waits("ErrImagePull", "ImagePullBackOff"),

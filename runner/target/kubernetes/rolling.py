@@ -111,10 +111,16 @@ def observe(cluster: Cluster, deployment: dict[str, Any]) -> Observation:
         live,
         cluster.list("ReplicaSet", labels=labels),
         pods,
-        cluster.list("Event") if any(phase(pod) != "Running" for pod in pods) else [],
+        cluster.list("Event") if any(phase(pod) != "Running" or _ended_once(pod) for pod in pods) else [],
         _allowed(lambda: cluster.list("Pod", everywhere=True)) if stuck else None,
         _allowed(lambda: cluster.list("Node")) if stuck else None,
     )
+
+
+def _ended_once(pod: dict[str, Any]) -> bool:
+    """Whether a container of it has ended: events tell if kubelet ended it, and why."""
+    shown: list[dict[str, Any]] = (pod.get("status") or {}).get("containerStatuses") or []
+    return any(one.get("restartCount") or "terminated" in (one.get("state") or {}) for one in shown)
 
 
 def _allowed(ask: Callable[[], list[dict[str, Any]]]) -> list[dict[str, Any]] | None:
