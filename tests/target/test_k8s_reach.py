@@ -58,7 +58,7 @@ def test_silence_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
         await asyncio.sleep(60)
 
     monkeypatch.setattr(asyncio, "open_connection", silent)
-    with pytest.raises(TargetError, match="no connection within 0.3 s"):
+    with pytest.raises(TargetError, match=r"no connection within 0\.3 s"):
         reached(1, listening=False)
 
 
