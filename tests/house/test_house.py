@@ -103,3 +103,15 @@ def test_nothing_but_its_target_knows_the_embedded_engine() -> None:
 
 WRITERS = {"cli/run_spec.py", "execution/readiness.py"}
 """Where the target's flag, and what a server says of itself, go into an event."""
+
+
+def test_load_record_checks_and_report_know_nothing_of_a_cluster() -> None:
+    rooms = ("analysis", "checks", "execution", "load", "plan", "record", "report", "sample")
+    found = [
+        f"{path.relative_to(ROOT)}:{number}: {line.strip()}"
+        for room in rooms
+        for path in sorted((ROOT / "runner" / room).rglob("*.py"))
+        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1)
+        if re.search(r"kubernetes|kubectl|k8s|deployment|replica ?set", line, re.I)
+    ]
+    assert found == []

@@ -157,6 +157,7 @@ class KubernetesTarget:
                 container=container,
                 limit=self._stay.plan.limits.startup_seconds,
                 before=before,
+                halt=lambda: occupation.hold.scale(0),
                 seen=lambda pod: seen(pod).lines,
                 addressed=self._addressed,
             )
