@@ -22,8 +22,8 @@ from runner.sample.gauges import Sampler, sampling_interval
 from runner.sample.scrape import Scrape
 from runner.target.base import RunningEngine
 
-_LOOK_AGAIN = 1.0
-"""Seconds."""
+_BETWEEN_LOOKS = 1.0
+"""Seconds: an engine that dies is named within seconds, and looking costs its place nearly nothing."""
 
 
 class RoundRunner:
@@ -103,31 +103,11 @@ class RoundRunner:
             return []
         timeout = self._context.plan.limits.request_timeout_seconds
         load = Load(self._engine.endpoint, bodies, concurrency, timeout, first_index)
-        broken, stop = asyncio.Event(), asyncio.Event()
-
-        def heard(seen: InFlight) -> None:
-            if seen.broken:
-                broken.set()
-            listen(seen)
-
-        async with _meanwhile(self._told(stop), self._replaced(broken, stop)):
-            done = await closed_loop(load, clock=self._context.clock, stop=stop, listen=heard)
+        async with _while_it_lives(self._engine, self._context.stop) as over:
+            done = await closed_loop(load, clock=self._context.clock, stop=over, listen=listen)
         judged = [judge_exchange(one, model=self._model, stream=self._phase.stream) for one in done]
         self._watch.answered(judged)
         return judged
-
-    async def _told(self, stop: asyncio.Event) -> None:
-        await self._context.stop.wait()
-        stop.set()
-
-    async def _replaced(self, broken: asyncio.Event, stop: asyncio.Event) -> None:
-        """Once a request broke off: whether this engine is there still. To one that is gone nothing more is sent, as
-        each request may wait long for nobody."""
-        await broken.wait()
-        while self._engine.stranger() is None:
-            await asyncio.sleep(_LOOK_AGAIN)
-            await self._engine.look()
-        stop.set()
 
     def _prompt(self, index: int) -> int:
         return index % len(self._encoded)
@@ -187,6 +167,26 @@ async def _meanwhile(*runs: Coroutine[Any, Any, None]) -> AsyncIterator[None]:
         for task in tasks:
             with contextlib.suppress(asyncio.CancelledError):
                 await task
+
+
+@contextlib.asynccontextmanager
+async def _while_it_lives(engine: RunningEngine, stop: asyncio.Event) -> AsyncIterator[asyncio.Event]:
+    """An event that is set once the run is told to stop, or the engine is known to have ended: what another process
+    answers at its address is not its answer, and what nobody answers takes a time-out each."""
+    over = asyncio.Event()
+
+    async def told() -> None:
+        await stop.wait()
+        over.set()
+
+    async def lost() -> None:
+        while engine.exit_code() is None and engine.stranger() is None:
+            await asyncio.sleep(_BETWEEN_LOOKS)
+            await engine.look()
+        over.set()
+
+    async with _meanwhile(told(), lost()):
+        yield over
 
 
 def _fastest(judged: Sequence[Judged], otherwise: float | None) -> float | None:

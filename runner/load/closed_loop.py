@@ -31,7 +31,6 @@ class InFlight:
 
     sent: int = 0
     done: int = 0
-    broken: int = 0
 
 
 async def closed_loop(
@@ -87,7 +86,6 @@ async def _slot(
         done = await _unless_stopped(sending, stop)
         finished.append(done or _interrupted(index, planned))
         seen.done += 1
-        seen.broken += done is not None and done.transport is not None
         listen(seen)
 
 
@@ -107,4 +105,5 @@ def _any(future: asyncio.Future[Any]) -> asyncio.Future[Any]:
 
 
 def _interrupted(index: int, planned: int) -> Exchange:
-    return Exchange(index, planned, sent_ns=planned, transport=Verdict.INTERRUPTED, detail="the run was stopped")
+    why = "given up: nothing more was to be measured"
+    return Exchange(index, planned, sent_ns=planned, transport=Verdict.INTERRUPTED, detail=why)
