@@ -26,8 +26,7 @@ class Load:
 
 @dataclass(slots=True)
 class InFlight:
-    """What others may watch while a loop runs: requests sent, those that are done, and how many of these broke off or
-    never arrived."""
+    """What others may watch while a loop runs: requests sent and answered."""
 
     sent: int = 0
     done: int = 0

@@ -90,7 +90,11 @@ def by_hand(namespace: Namespace, ran: Finished) -> str:
     """Do what the run says puts its baseline back, in a shell with the user's kubeconfig; what that printed."""
     command = baseline_of(ran).by_hand
     assert command in ran.stdout and command in ran.report.replace("\\", ""), command
-    environment = {"PATH": f"{kubectl().parent}:/usr/bin:/bin", "KUBECONFIG": str(namespace.outer_kubeconfig)}
+    environment = {
+        "PATH": f"{kubectl().parent}:/usr/bin:/bin",
+        "HOME": str(namespace.folder),  # where kubectl keeps its cache
+        "KUBECONFIG": str(namespace.outer_kubeconfig),
+    }
     return checked(["sh", "-c", command], environment)
 
 
