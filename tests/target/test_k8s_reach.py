@@ -51,7 +51,10 @@ class Answering(BaseHTTPRequestHandler):
 
 
 @pytest.mark.parametrize(("status", "engine"), [(200, True), (503, True), (404, False), (502, False)])
-def test_a_proxy_that_takes_every_connection_is_not_the_engine(status: int, engine: bool) -> None:
+def test_a_proxy_that_takes_every_connection_is_not_the_engine(
+    monkeypatch: pytest.MonkeyPatch, status: int, engine: bool
+) -> None:
+    monkeypatch.setattr(target, "_REACH_SECONDS", 4.0)
     handler = type("Handler", (Answering,), {"status": status})
     with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
