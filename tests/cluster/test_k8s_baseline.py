@@ -2,33 +2,11 @@
 
 from __future__ import annotations
 
-import copy
 from pathlib import Path
-from typing import Any
 
-from cluster import Namespace, Object
+from cluster import Namespace
 from cluster_runs import baseline_there, beside, patched, write_site, write_spec
-
-UNTOUCHED = ("resourceVersion", "generation", "managedFields")
-
-
-def plain(deployment: Object) -> Any:
-    """The object without what Kubernetes moves by itself."""
-    kept = copy.deepcopy(deployment)
-    for key in UNTOUCHED:
-        kept["metadata"].pop(key, None)
-    kept["metadata"].get("annotations", {}).pop("deployment.kubernetes.io/revision", None)
-    kept.pop("status", None)
-    return kept
-
-
-def owners(deployment: Object) -> list[Any]:
-    """Who owns which field, but for the status."""
-    return [
-        (entry["manager"], entry["operation"], entry["fieldsV1"])
-        for entry in deployment["metadata"]["managedFields"]
-        if entry.get("subresource") != "status"
-    ]
+from untouched import owners, plain
 
 
 def test_a_patched_baseline_is_put_back_field_by_field_and_owner_by_owner(
