@@ -20,6 +20,9 @@ from finished_run import Finished
 from kept_evidence import counted_exactly, log_of, one_text
 from untouched import owners, plain
 
+# Four starts of the engine, one after the other: three minutes on two idle cores.
+pytestmark = pytest.mark.timeout(1800)
+
 NAME = "tiny-vllm"
 # The server's information says whether it schedules asynchronously, which this release's log does not. It lists the
 # installed packages, in a virtual environment of uv's by uv itself.
@@ -59,7 +62,7 @@ def _carried_out(namespace: Namespace, folder: Path) -> Mission:
     (folder / "site.yaml").write_text(json.dumps({"kubernetes": settings}), encoding="utf-8")
     spec = vllm_cpu.write_spec(folder, _small)
     with Recorder(namespace) as recorder:
-        run = namespace.run(folder, str(spec), "--target", "kubernetes", "--yes")
+        run = namespace.run(folder, str(spec), "--target", "kubernetes", "--yes", seconds=1500)
         last = {one.uid: one.object for one in recorder.seen}
     return Mission(run, before, namespace.deployment(NAME), list(last.values()))
 
