@@ -40,7 +40,12 @@ def main(argv: list[str]) -> int:
         return ExitCode.INVALID
     _say_target(inputs)
     target = inputs.target
-    code = _surveyed(inputs, agreed=options.yes)
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # until the run has begun, it is as Ctrl-C
+    try:
+        code = _surveyed(inputs, agreed=options.yes)
+    except KeyboardInterrupt:
+        tell("run: interrupted; nothing was started or changed")
+        return ExitCode.INTERRUPTED
     if code is not None:
         return code
     try:
@@ -112,8 +117,8 @@ def _carry_out(inputs: Inputs, target: Target, directory: Path) -> str | None:
         failed = None
         try:
             asyncio.run(_until_done_or_stopped(context, target))
-        except KeyboardInterrupt:
-            pass  # the second signal: the first one is journaled, the engine is stopped
+        except (asyncio.CancelledError, KeyboardInterrupt):
+            pass  # a second signal: the first one is journaled, what could be put in order has been
         except Exception as error:
             failed = traceback.format_exc()
             emit(RunnerFailed(error=f"{type(error).__name__}: {error}"))
@@ -122,14 +127,23 @@ def _carry_out(inputs: Inputs, target: Target, directory: Path) -> str | None:
 
 
 async def _until_done_or_stopped(context: Context, target: Target) -> None:
+    """The first signal ends the measurement, in good order; each one after it what is under way then, be it the putting
+    in order."""
     loop = asyncio.get_running_loop()
+    work = asyncio.ensure_future(execute(context, target))
+    signals = (signal.SIGINT, signal.SIGTERM)
 
     def stop(number: signal.Signals) -> None:
+        if context.stop.is_set():
+            work.cancel()
+            return
         context.emit(Interrupted(signal=number.name))
         context.stop.set()
-        for one in (signal.SIGINT, signal.SIGTERM):
-            loop.remove_signal_handler(one)  # the next one ends the program the ordinary way
 
-    for number in (signal.SIGINT, signal.SIGTERM):
+    for number in signals:
         loop.add_signal_handler(number, stop, number)
-    await execute(context, target)
+    try:
+        await work
+    finally:
+        for number in signals:
+            loop.remove_signal_handler(number)  # what is left may be ended the ordinary way

@@ -2,7 +2,8 @@
 
 import asyncio
 import contextlib
-from pathlib import Path
+from collections.abc import Coroutine
+from typing import Any, TypeVar
 
 from runner.execution.context import Context, Stopped
 from runner.execution.gpus.watch import GpuWatch
@@ -15,6 +16,8 @@ from runner.plan.model import Arm, Launch
 from runner.record.events import DeclinedToRun, EngineFailed, EngineLaunched, EngineStopped, LaunchStarted, Refused
 from runner.sample.gauges import FIRST_REQUEST
 from runner.target.base import Declined, RunningEngine, Stay, Target, TargetError
+
+T = TypeVar("T")
 
 _SHOWN_SECONDS = 5.0
 _SHOWN_POLL = 0.2
@@ -29,7 +32,7 @@ async def execute(context: Context, target: Target) -> None:
     async with contextlib.AsyncExitStack() as stack:
         try:
             stay = Stay(context.plan, context.directory.name, context.directory, context.emit)
-            await stack.enter_async_context(target.stay(stay))
+            await _unless_stopped(context, stack.enter_async_context(target.stay(stay)))
         except Declined as error:
             context.emit(DeclinedToRun(reason=str(error)))
             return
@@ -37,6 +40,8 @@ async def execute(context: Context, target: Target) -> None:
             first = context.plan.launches[0]
             context.emit(LaunchStarted(arm=first.arm, replicate=first.replicate))
             _failed(context, first, "start", error)
+            return
+        except Stopped:
             return
         for launch in context.plan.launches:
             if context.stop.is_set():
@@ -52,7 +57,7 @@ async def _launch(context: Context, target: Target, launch: Launch, gpus: GpuWat
     context.emit(LaunchStarted(arm=launch.arm, replicate=launch.replicate))
     log = context.artifact(launch_folder(launch), "engine.log")
     try:
-        engine = await _started(context, target, arm, log)
+        engine = await _unless_stopped(context, target.launch(context.plan.model, arm, log))
     except TargetError as error:
         _failed(context, launch, "start", error)
         return False
@@ -88,21 +93,34 @@ async def _launch(context: Context, target: Target, launch: Launch, gpus: GpuWat
     return go_on
 
 
-async def _started(context: Context, target: Target, arm: Arm, log: Path) -> RunningEngine:
-    """Raises TargetError; Stopped when the run is told to stop, which ends a start that takes its time."""
-    start = asyncio.ensure_future(target.launch(context.plan.model, arm, log))
+async def _unless_stopped(context: Context, work: Coroutine[Any, Any, T]) -> T:
+    """What `work` returns or raises. Stopped when the run is told to stop, which ends a work that takes its time; what
+    it puts in order on its way out is waited for."""
+    task = asyncio.ensure_future(work)
     told = asyncio.ensure_future(context.stop.wait())
     try:
-        await asyncio.wait({start, told}, return_when=asyncio.FIRST_COMPLETED)
-        if start.done():
-            return start.result()
+        await asyncio.wait({task, told}, return_when=asyncio.FIRST_COMPLETED)
+        if task.done():
+            return task.result()
         raise Stopped
     finally:
         told.cancel()
-        if not start.done():
-            start.cancel()
-            with contextlib.suppress(asyncio.CancelledError, TargetError):
-                await start
+        await _ended(task)
+
+
+async def _ended(task: asyncio.Task[Any]) -> None:
+    """Cancel a task and wait for its end; cancelled meanwhile, tell the task again, and wait all the same."""
+    again: asyncio.CancelledError | None = None
+    while not task.done():
+        task.cancel()
+        try:
+            await asyncio.wait({task})
+        except asyncio.CancelledError as error:
+            again = error
+    if not task.cancelled():
+        task.exception()  # heard
+    if again is not None:
+        raise again
 
 
 async def _measure(context: Context, launch: Launch, arm: Arm, engine: RunningEngine, gpus: GpuWatch) -> bool:

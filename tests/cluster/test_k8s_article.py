@@ -17,8 +17,8 @@ from typing import Any
 import baselines
 import pytest
 from cluster import Cluster, Namespace, Object, Recorder, fresh_namespace
+from cluster_restore import owners, plain
 from finished_run import Finished
-from untouched import owners, plain
 from vllm_cpu import ROOT
 
 from runner.spec.tables import TABLE_IDS

@@ -14,6 +14,7 @@ from typing import Any
 
 import httpx
 import pytest
+from cluster_kit import PROBE, PYTHON
 from kubernetes import config
 from kubernetes.client import ApiClient
 from kubernetes.dynamic import DynamicClient
@@ -24,7 +25,6 @@ from runner.target.kubernetes.pod_exec import execute
 from runner.target.kubernetes.pod_log import PodLog
 from runner.target.kubernetes.port_forward import PortForward
 
-PYTHON, PROBE = "testcluster.local/python:3.11", "testcluster.local/probe:1"
 COUNT = "import time\nfor i in range(100000): print('line', i, flush=True); time.sleep(0.1)"
 """A line every tenth of a second."""
 
@@ -642,3 +642,21 @@ def test_a_port_where_nobody_listens_says_why(nothing_left: None, client: Cluste
         forward.close()
         assert forward.problem is not None and why in forward.problem
     client.close()
+
+
+def test_an_apply_reaches_the_server_as_it_was_meant(client: Cluster) -> None:
+    word = '한글 🙂 "\\ud83d\\ude42" \u2028 end'
+    manifest: dict[str, Any] = {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": "words"},
+        "spec": {
+            "selector": {"matchLabels": {"a": "b"}},
+            "template": {
+                "metadata": {"labels": {"a": "b"}},
+                "spec": {"containers": [{"name": "c", "image": PROBE, "args": [word]}]},
+            },
+        },
+    }
+    for made in (client.apply(manifest, dry_run=True), client.create(manifest, dry_run=True)):
+        assert made["spec"]["template"]["spec"]["containers"][0]["args"] == [word]

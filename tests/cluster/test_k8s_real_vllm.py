@@ -16,9 +16,9 @@ import pytest
 import vllm_cpu
 import vllm_pod
 from cluster import Cluster, Namespace, Object, Recorder, fresh_namespace
+from cluster_restore import owners, plain
 from finished_run import Finished
 from kept_evidence import counted_exactly, log_of, one_text
-from untouched import owners, plain
 
 # Four starts of the engine, one after the other: three minutes on two idle cores.
 pytestmark = pytest.mark.timeout(1800)

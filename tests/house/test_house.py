@@ -127,3 +127,15 @@ def test_the_certificates_are_read_once_and_believed() -> None:
 
     assert trusted() is trusted()
     assert trusted().verify_mode is ssl.CERT_REQUIRED and trusted().check_hostname
+
+
+def test_load_record_checks_and_report_know_nothing_of_a_cluster() -> None:
+    rooms = ("analysis", "checks", "execution", "load", "plan", "record", "report", "sample")
+    found = [
+        f"{path.relative_to(ROOT)}:{number}: {line.strip()}"
+        for room in rooms
+        for path in sorted((ROOT / "runner" / room).rglob("*.py"))
+        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1)
+        if re.search(r"kubernetes|kubectl|k8s|deployment|replica ?set", line, re.I)
+    ]
+    assert found == []

@@ -47,3 +47,12 @@ def test_every_variable_of_a_template_is_on_the_page(tmp_path: Path) -> None:
         )
     )
     assert named == set(context)
+
+
+def test_each_test_that_the_page_names_is_there() -> None:
+    named = re.findall(r"`(tests/[\w/]+(?:\.py)?)(?:::(\w+))?`", PAGE)
+    assert len(named) > 30
+    for path, test in named:
+        place = Path(__file__).parents[2] / path
+        assert place.exists(), path
+        assert not test or f"def {test}(" in place.read_text(encoding="utf-8"), f"{path}::{test}"

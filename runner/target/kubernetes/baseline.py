@@ -1,5 +1,6 @@
 """The Deployment that was there: looked at before it is touched, and again once it is back."""
 
+import asyncio
 import itertools
 import shlex
 import time
@@ -7,11 +8,13 @@ from collections.abc import Mapping
 from typing import Any
 
 from runner.record.events import Compared
+from runner.target.kubernetes.calls import read
 from runner.target.kubernetes.cluster import Cluster, ClusterError
+from runner.target.kubernetes.hidden import hide
 from runner.target.kubernetes.port_forward import PortForward
 from runner.target.kubernetes.probes import Probed, probe
 
-_NOT_RUNNING = Probed(None, None, None, None)
+_POLL = 0.5
 
 
 def deployment_facts(deployment: Mapping[str, Any], replica_sets: list[dict[str, Any]]) -> dict[str, str | None]:
@@ -22,7 +25,7 @@ def deployment_facts(deployment: Mapping[str, Any], replica_sets: list[dict[str,
         "replicas": str(deployment["spec"].get("replicas", 1)),
         "template hash": template_hash(deployment, replica_sets),
         "image": str(container.get("image")),
-        "arguments": shlex.join([*(container.get("command") or []), *(container.get("args") or [])]),
+        "arguments": shlex.join(hide("args", [*(container.get("command") or []), *(container.get("args") or [])])),
     }
 
 
@@ -62,25 +65,29 @@ def serving_pod(deployment: Mapping[str, Any], replica_sets: list[dict[str, Any]
     return None
 
 
-def probe_pod(
-    cluster: Cluster, deployment: Mapping[str, Any], pod: Mapping[str, Any] | None, patience: float
+async def probe_pod(
+    cluster: Cluster, deployment: Mapping[str, Any], pod: Mapping[str, Any], patience: float, quiet: float
 ) -> Probed:
-    """Ask the engine in the Pod, through the API server; for `patience` seconds until all is in good order. Blocks."""
-    if pod is None:
-        return _NOT_RUNNING
-    deadline = time.monotonic() + patience
+    """Ask the engine in the Pod, through the API server: what it does not answer again for `patience` seconds, and
+    whether it is idle for `quiet` seconds."""
+    begun = time.monotonic()
     while True:
-        try:
-            forward = PortForward(cluster, pod["metadata"]["name"], _port(deployment))
-        except (OSError, ClusterError) as error:
-            if time.monotonic() > deadline:
-                return Probed(None, None, None, f"its Pod cannot be reached: {error}")
-            time.sleep(1.0)
-            continue
-        try:
-            return probe(forward.url, max(deadline - time.monotonic(), 0.0))
-        finally:
-            forward.close()
+        found = await read(lambda: _probed(cluster, pod["metadata"]["name"], _port(deployment)))
+        spent = time.monotonic() - begun
+        if (found.unmet is None or spent > patience) and (found.busy is None or spent > quiet):
+            return found
+        await asyncio.sleep(_POLL)
+
+
+def _probed(cluster: Cluster, pod: str, port: int) -> Probed:
+    try:
+        forward = PortForward(cluster, pod, port)
+    except (OSError, ClusterError) as error:
+        return Probed(unmet=f"its Pod cannot be reached: {error}")
+    try:
+        return probe(forward.url)
+    finally:
+        forward.close()
 
 
 def _port(deployment: Mapping[str, Any]) -> int:

@@ -1,6 +1,7 @@
 """Blocking calls to a cluster, beside the event loop."""
 
 import asyncio
+import contextlib
 from collections.abc import Callable
 from typing import TypeVar
 
@@ -20,7 +21,8 @@ async def written(call: Callable[[], T]) -> T:
         return await asyncio.shield(under_way)
     except asyncio.CancelledError:
         while not under_way.done():
-            await asyncio.wait([under_way])
+            with contextlib.suppress(asyncio.CancelledError):  # it is raised below
+                await asyncio.wait([under_way])
         if not under_way.cancelled():
             under_way.exception()  # heard: whoever asked has gone
         raise

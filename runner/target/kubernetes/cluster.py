@@ -28,6 +28,7 @@ _TIMEOUT = (3, 15)
 _WAITS = (0.2, 0.5, 1.0, 2.0)
 """Before a read is tried again: an API server that restarts is back within seconds, or not soon."""
 _WARNING = re.compile(r'299 \S+ "((?:[^"\\]|\\.)*)"')
+_PAIR = re.compile(r"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}")
 _CLUSTER_WIDE = frozenset({"nodes", "runtimeclasses", "namespaces"})
 
 
@@ -179,7 +180,12 @@ class Cluster:
             manifest,
             dry_run,
             lambda api, resource, where, options: api.server_side_apply(
-                resource, body=manifest, namespace=where, force_conflicts=force, **options
+                resource,
+                body=_yaml(manifest),
+                name=manifest["metadata"]["name"],
+                namespace=where,
+                force_conflicts=force,
+                **options,
             ),
         )
 
@@ -389,6 +395,17 @@ def _let_go(api: Any) -> None:
 
 def _version(api: Any) -> Any:
     return api.request("get", "/version", **_RAW)
+
+
+def _yaml(manifest: Object) -> bytes:
+    """The server reads an apply as YAML: JSON in ASCII, but for an emoji, which JSON has as a surrogate pair and YAML
+    does not know so."""
+    return _PAIR.sub(_escape, json.dumps(manifest)).encode()
+
+
+def _escape(pair: re.Match[str]) -> str:
+    character = json.loads(f'"{pair[0]}"')
+    return f"\\U{ord(character):08x}"
 
 
 def _without_retries(configuration: Any) -> Any:

@@ -1,11 +1,12 @@
 """What is there before a run: whether the plan can be carried out here, and what it would change."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from runner.plan.model import Arm, Plan
 from runner.target.base import Survey
+from runner.target.kubernetes.belonging import launch_of
 from runner.target.kubernetes.cluster import MANAGER, Cluster, ClusterError
 from runner.target.kubernetes.difference import RUNTIME, Difference, differences
 from runner.target.kubernetes.leftover import leftovers
@@ -53,16 +54,19 @@ class Ground:
                 self._lint(one.deployment, live, classes)
         if self.found.problems or self.found.refusals:
             return self.found
+        results = {}
         for arm, one in rendered:
             assert one is not None
             result = self._dry_run(arm, one)
             if result is None:
                 continue
+            results[arm.id] = result
             # what is kept of the object that is there is judged as well
             self._lint(result, live, classes)
             if arm.id == self.plan.baseline and baseline is not None:
                 self.found.differences.extend(one.one() for one in self._differing(baseline, result))
                 self._kept(baseline, one.deployment, result)
+        self._contrasts(results)
         if baseline is not None:
             self._changes(baseline)
         self._holders()
@@ -81,11 +85,7 @@ class Ground:
             )
             return None
         if owned_by(live, MANAGER):
-            self.found.refusals.append(
-                f"the Deployment {named.deployment} is held by another run, or one that was killed left it so: fields "
-                f"of it are owned by {MANAGER}. Wait for that run, or put its saved object back: kubectl replace -f "
-                f"RUN/baseline.json"
-            )
+            self.found.refusals.append(held_by_another(live))
         for owner in external_owners(live):
             if owner.fights:
                 self.found.refusals.append(
@@ -199,6 +199,17 @@ class Ground:
         for one in leftovers(manifest, result, live=baseline):
             self.found.notes.append(f"kept from the baseline, in every condition alike: {one.one()}")
 
+    def _contrasts(self, results: Mapping[str, dict[str, Any]]) -> None:
+        """In what the conditions differ, as the server would have them: that, and nothing else, is compared."""
+        first = results.get(self.plan.baseline)
+        for arm in self.plan.others:
+            if first is None or arm.id not in results:
+                continue
+            for one in differences(first, results[arm.id], ignore=RUNTIME):
+                if PREFIX not in one.path:
+                    base = self.plan.arm(self.plan.baseline).label
+                    self.found.notes.append(f"`{arm.label}` differs from `{base}`: {one.one()}")
+
     def _changes(self, baseline: dict[str, Any]) -> None:
         name = f"Deployment {self.cluster.namespace}/{baseline['metadata']['name']}"
         if self.settings.patches:
@@ -232,3 +243,14 @@ def engine_container(settings: Settings, live: dict[str, Any] | None) -> str:
     if settings.container is not None:
         return settings.container
     return settings.name if live is None else str(live["spec"]["template"]["spec"]["containers"][0]["name"])
+
+
+def held_by_another(live: dict[str, Any]) -> str:
+    """Why a Deployment of which fields are a run's must not be touched, and the way out."""
+    launch = launch_of(live["spec"]["template"])
+    run = "another run" if launch is None else f"another run, {launch.rpartition('.')[0]}"
+    return (
+        f"the Deployment {live['metadata']['name']} is held by {run}, or by one that was killed and left it so: fields "
+        f"of it are owned by {MANAGER}. Wait for that run; if there is none any more, put its saved object back: the "
+        f"command is in its report, and its baseline.json is what was there"
+    )

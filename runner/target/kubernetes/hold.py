@@ -18,11 +18,11 @@ _BETWEEN = 1.0
 
 class NotOurs(Exception):
     """Somebody else changed the object meanwhile. `theirs` is what they changed, `undone` what a restore over it would
-    undo; each one line a field."""
+    undo; each one line a field. `deleted`: it is not there any more."""
 
-    def __init__(self, what: str, theirs: list[Difference], undone: list[Difference]) -> None:
+    def __init__(self, what: str, theirs: list[Difference], undone: list[Difference], *, deleted: bool = False) -> None:
         super().__init__(what)
-        self.theirs, self.undone = theirs, undone
+        self.theirs, self.undone, self.deleted = theirs, undone, deleted
 
     def lines(self) -> list[str]:
         """Both differences, each under its heading."""
@@ -65,7 +65,7 @@ class Hold:
         live = self._cluster.get("Deployment", self.name)
         if live is None:
             if self._last is not None:
-                raise NotOurs("it was deleted meanwhile", [], [])
+                raise self._deleted()
             return None
         self._own(live)
         first = preparation(manifest, live)
@@ -79,7 +79,7 @@ class Hold:
         for attempt in range(_ATTEMPTS):
             live = self._cluster.get("Deployment", self.name)
             if live is None:
-                raise NotOurs("it was deleted meanwhile", [], [])
+                raise self._deleted()
             self._own(live)
             try:
                 self._cluster.scale(self.name, replicas, resource_version=live["metadata"]["resourceVersion"])
@@ -101,13 +101,14 @@ class Hold:
     def _as_saved(self, live: dict[str, Any]) -> bool:
         return not differences(self.saved, live, ignore=RUNTIME) and not owned_by(live, MANAGER)
 
-    def is_last(self, live: dict[str, Any]) -> bool:
-        """Whether an object is as this run left it."""
-        try:
-            self._own(live)
-        except NotOurs:
-            return False
-        return True
+    def made(self) -> dict[str, Any] | None:
+        """The Deployment as it is now, where this run made it; None where it did not, or it is gone. Raises NotOurs
+        where somebody else changed it since."""
+        live = self._cluster.get("Deployment", self.name)
+        if live is None or (self._last is None and (self._sent is None or _launch(live) != self._sent)):
+            return None
+        self._own(live)
+        return live
 
     def put_back(self) -> dict[str, Any]:
         """Replace the object by the saved one, and give every field back to its owner; returns it as it is then.
@@ -120,10 +121,11 @@ class Hold:
         for attempt in range(_ATTEMPTS):
             live = self._cluster.get("Deployment", self.name)
             if live is None:
-                raise NotOurs("it was deleted meanwhile", [], [])
+                raise self._deleted()
             if self._as_saved(live):
                 return live
-            self._own(live)
+            if differences(saved, live, ignore=RUNTIME):  # else a replacement arrived, and its answer did not
+                self._own(live)
             try:
                 self._last = live = self._replace(saved, live)
                 self._last = live = self._replace(saved, live)
@@ -144,22 +146,25 @@ class Hold:
         }
         return self._cluster.replace(body)
 
+    def _deleted(self) -> NotOurs:
+        return NotOurs(f"the Deployment {self.name} was deleted meanwhile", [], [], deleted=True)
+
     def _own(self, live: dict[str, Any]) -> None:
         """Raises NotOurs unless the object is as this run left it, but for what its controller writes. A write whose
         answer was lost is known by its launch."""
         last = self._last
         if last is None:
             if _launch(live) is None or _launch(live) != self._sent:
-                raise NotOurs("somebody else made it meanwhile", [], [])
+                raise NotOurs(f"somebody else made the Deployment {self.name} meanwhile", [], [])
             return
         if live["metadata"]["uid"] != last["metadata"]["uid"]:
-            raise NotOurs("it was deleted and made again meanwhile", *self._both(live))
+            raise NotOurs(f"the Deployment {self.name} was deleted and made again meanwhile", *self._both(live))
         if not differences(last, live, ignore=RUNTIME):
             return
         if self._sent is not None and _launch(live) == self._sent and _launch(last) != self._sent:
             self._last = live
             return
-        raise NotOurs("somebody else changed it meanwhile", *self._both(live))
+        raise NotOurs(f"somebody else changed the Deployment {self.name} meanwhile", *self._both(live))
 
     def _both(self, live: dict[str, Any]) -> tuple[list[Difference], list[Difference]]:
         last, saved = self._last, self.saved
@@ -175,8 +180,9 @@ def _launch(deployment: Mapping[str, Any]) -> str | None:
 
 
 def written_out(saved: Mapping[str, Any]) -> str:
-    """The saved object as `kubectl replace -f` takes it: without what would forbid that later."""
+    """The saved object as `kubectl replace -f` and `kubectl create -f` take it: without what would forbid that later.
+    Who owned which field stays in it, so that nothing is this run's own any more once it is put back."""
     body = {key: value for key, value in saved.items() if key != "status"}
-    gone = ("resourceVersion", "uid", "generation", "creationTimestamp", "managedFields")
+    gone = ("resourceVersion", "uid", "generation", "creationTimestamp")
     body["metadata"] = {key: value for key, value in saved["metadata"].items() if key not in gone}
     return json.dumps(body, ensure_ascii=False, indent=2) + "\n"

@@ -1,17 +1,19 @@
 """A run's time on a cluster: the baseline saved and probed, its place taken, and given back however the run ends."""
 
 import asyncio
-import shlex
 import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 from typing import Any
 
 from runner.record.events import BaselineRestored, BaselineSaved, Compared
 from runner.target.base import Declined, Stay, TargetError
 from runner.target.kubernetes.baseline import compared, deployment_facts, probe_pod, serving_pod
+from runner.target.kubernetes.by_hand import ByHand
 from runner.target.kubernetes.calls import read, written
 from runner.target.kubernetes.cluster import MANAGER, Cluster, ClusterError
 from runner.target.kubernetes.difference import RUNTIME, differences
-from runner.target.kubernetes.ground import engine_container
+from runner.target.kubernetes.ground import engine_container, held_by_another
 from runner.target.kubernetes.hold import Hold, NotOurs, written_out
 from runner.target.kubernetes.ownership import owned_by
 from runner.target.kubernetes.rolling import pods_of, rolled_out
@@ -22,6 +24,25 @@ _GONE_SECONDS = 120.0
 _POLL = 0.5
 
 
+@dataclass(frozen=True, slots=True)
+class _Outcome:
+    """Why something is not as it was (None: it is), its facts before and after, and fields of it that differ."""
+
+    reason: str | None = None
+    compared: tuple[Compared, ...] = ()
+    differences: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class _Taken:
+    """Something that this run takes or makes, and how it is given back; `deleted` is the command by which a person does
+    that where it is not there any more."""
+
+    saved: BaselineSaved
+    back: Callable[[], Awaitable[_Outcome]]
+    deleted: str
+
+
 class Occupation:
     """Holds the Deployment in which the conditions run, and the baseline where that is another one."""
 
@@ -29,42 +50,41 @@ class Occupation:
         self._cluster, self._settings, self._stay = cluster, settings, stay
         self._limit = stay.plan.limits.startup_seconds
         self._facts: dict[str, str | None] = {}
-        self._by_hand = ""
-        self._services: list[dict[str, Any]] = []
-        self.baseline: Hold | None = None
-        self.hold: Hold
+        self._commands = ByHand.on(cluster, settings.kubeconfig)
+        self._taken: list[_Taken] = []
+        self._service: dict[str, Any] | None = None
+        self._baseline: Hold | None = None
+        self.hold = Hold(cluster, settings.name, None)
         """Of the Deployment in which the conditions run."""
-
-    @property
-    def _separate(self) -> bool:
-        """Whether the conditions run in a Deployment of their own, which is removed afterwards."""
-        return self.baseline is not self.hold
 
     async def save(self) -> None:
         """Keep and probe what is there. Raises Declined where it is not in order: nothing was changed."""
         named = self._settings.baseline
-        if named is None:
-            self.hold = Hold(self._cluster, self._settings.name, None)
-        else:
+        if named is not None:
             try:
-                await self._saved(named.deployment)
+                self._baseline = await self._saved(named.deployment)
             except (TargetError, ClusterError) as error:
                 raise Declined(f"{error}; nothing was changed") from None
-            assert self.baseline is not None
-            patched = named.take_over == "patch"
-            self.hold = self.baseline if patched else Hold(self._cluster, self._settings.name, None)
-        self._stay.emit(self._event())
+            if self._settings.patches:
+                self.hold = self._baseline
 
     async def take_place(self) -> None:
         """Let the baseline give up its GPU, where the conditions run beside it. Raises TargetError."""
-        if self.baseline is None or not self._separate:
+        baseline = self._baseline
+        if baseline is self.hold:
             return
-        baseline = self.baseline
-        try:
-            scaled = await written(lambda: baseline.scale(0))
-            await self._gone(scaled)
-        except (ClusterError, NotOurs) as error:
-            raise TargetError(f"the Deployment {baseline.name} could not be scaled to zero: {error}") from None
+        if baseline is not None:
+            try:
+                scaled = await written(lambda: baseline.scale(0))
+                await self._gone(scaled)
+            except (ClusterError, NotOurs) as error:
+                raise TargetError(f"the Deployment {baseline.name} could not be scaled to zero: {error}") from None
+        self._take(
+            f"Deployment {self._cluster.namespace}/{self.hold.name}",
+            "removed: it did not exist before",
+            self._commands.remove(f"deployment/{self.hold.name}"),
+            self._removed,
+        )
 
     @property
     def selector(self) -> dict[str, Any] | None:
@@ -79,85 +99,117 @@ class Occupation:
 
     async def service(self, manifest: dict[str, Any]) -> dict[str, Any]:
         """Make the Service that leads to the conditions' Pods; it is removed with the rest."""
-        return await written(lambda: self._made(manifest))
-
-    def _made(self, manifest: dict[str, Any]) -> dict[str, Any]:
-        made = self._cluster.apply(manifest)
-        known = {one["metadata"]["uid"] for one in self._services}
-        if made["metadata"]["uid"] not in known:
-            self._services.append(made)
-        return made
+        if self._service is None:
+            name = manifest["metadata"]["name"]
+            self._take(
+                f"Service {self._cluster.namespace}/{name}",
+                "removed: it did not exist before",
+                self._commands.remove(f"service/{name}"),
+                lambda: self._service_removed(name),
+            )
+        self._service = await written(lambda: self._cluster.apply(manifest))
+        return self._service
 
     async def give_back(self) -> None:
-        """Put everything back, and say whether it is what it was. Never raises but for being cancelled, which is told
-        first."""
+        """Put everything back, the last taken first, and say of each whether it is what it was; what fails keeps
+        nothing else from being put back. Never raises but for being cancelled, and tells that first."""
+        while self._taken:
+            await self._given_back(self._taken.pop())
+
+    async def _given_back(self, taken: _Taken) -> None:
         started = time.monotonic()
 
-        def tell(reason: str | None, found: list[Compared], differing: list[str]) -> None:
+        def tell(found: _Outcome, by_hand: str = taken.saved.by_hand) -> None:
             self._stay.emit(
                 BaselineRestored(
-                    what=self._what,
-                    how=self._how,
-                    restored=reason is None,
-                    reason=reason,
-                    compared=found,
-                    differences=differing,
-                    by_hand=self._by_hand,
+                    what=taken.saved.what,
+                    how=taken.saved.how,
+                    restored=found.reason is None,
+                    reason=found.reason,
+                    compared=list(found.compared),
+                    differences=list(found.differences),
+                    by_hand=by_hand,
                     seconds=round(time.monotonic() - started, 3),
                 )
             )
 
         try:
-            tell(*await self._given_back())
+            tell(await taken.back())
         except asyncio.CancelledError:
-            tell("interrupted before it was done", [], [])
+            tell(_Outcome("interrupted before it was done"))
             raise
         except NotOurs as error:
-            tell(str(error), [], error.lines())
+            by_hand = taken.deleted if error.deleted else taken.saved.by_hand
+            tell(_Outcome(str(error), (), tuple(error.lines())), by_hand)
         except (ClusterError, TargetError) as error:
-            tell(str(error), [], [])
+            tell(_Outcome(str(error)))
 
-    async def _given_back(self) -> tuple[str | None, list[Compared], list[str]]:
-        """Why it is not restored (None: it is), the facts before and after, and fields that differ."""
-        if self._separate:
-            await self._removed()
-        if self.baseline is None:
-            return None, [], []
-        baseline, saved = self.baseline, self.baseline.saved
+    async def _saved(self, name: str) -> Hold:
+        saved = await read(lambda: self._cluster.get("Deployment", name))
+        if saved is None:
+            raise TargetError(f"the Deployment {name} is not there any more")
+        if owned_by(saved, MANAGER):  # since the survey
+            raise TargetError(held_by_another(saved))
+        self._facts = await self._look(saved, quiet=True)
+        path = self._stay.directory.absolute() / SAVED
+        path.touch(mode=0o600)  # it may hold what somebody put into plain variables
+        path.write_text(written_out(saved), encoding="utf-8")
+        hold = Hold(self._cluster, name, saved)
+        commands = self._commands
+        self._take(
+            f"Deployment {self._cluster.namespace}/{name}",
+            "replaced by the saved object" if self._settings.patches else "scaled back, and compared",
+            commands.replace(name, path) if self._settings.patches else commands.put_back(path),
+            lambda: self._put_back(hold),
+            facts=self._facts,
+            deleted=commands.create(path),
+        )
+        return hold
+
+    async def _put_back(self, hold: Hold) -> _Outcome:
+        saved = hold.saved
         assert saved is not None
-        if not self._separate and not await read(baseline.untouched):
+        if hold is self.hold and not await read(hold.untouched):
             # A baseline that surges would wait for the GPU that the last condition's Pod holds, and never end it.
-            await self._gone(await written(lambda: baseline.scale(0)))
+            await self._gone(await written(lambda: hold.scale(0)))
         before = await read(lambda: pods_of(self._cluster, saved))
-        live = await written(baseline.put_back)
+        live = await written(hold.put_back)
         if saved["spec"].get("replicas", 1) > 0:
-            await rolled_out(self._cluster, live, container=None, limit=self._limit, before=before)
+            await rolled_out(
+                self._cluster,
+                live,
+                container=None,
+                limit=self._limit,
+                before=before,
+                halt=lambda: hold.scale(0),
+            )
         else:
             await self._gone(live)
-        after = await read(lambda: self._cluster.get("Deployment", baseline.name))
+        after = await read(lambda: self._cluster.get("Deployment", hold.name))
         if after is None:
-            raise NotOurs("it was deleted meanwhile", [], [])
-        facts = await self._look(after, self._limit)
+            raise NotOurs(f"the Deployment {hold.name} was deleted meanwhile", [], [], deleted=True)
         left = [one.one() for one in differences(saved, after, ignore=RUNTIME)]
         if owned_by(after, MANAGER):
             left.append(f"fields of it are still owned by {MANAGER}")
-        found = compared(self._facts, facts)
+        found = compared(self._facts, await self._look(after, quiet=False))
         unlike = [one.fact for one in found if one.equal is False]
         reasons = ["fields of it differ"] * bool(left) + [f"not as before: {', '.join(unlike)}"] * bool(unlike)
-        return "; ".join(reasons) or None, found, left
+        return _Outcome("; ".join(reasons) or None, tuple(found), tuple(left))
 
-    async def _removed(self) -> None:
-        """Delete what this run made, and wait until its Pods are gone."""
-        live = await read(lambda: self._cluster.get("Deployment", self.hold.name))
-        if live is not None and self.hold.is_last(live):
+    async def _removed(self) -> _Outcome:
+        """Delete the Deployment that this run made, and wait until its Pods are gone."""
+        live = await read(self.hold.made)
+        if live is not None:
             uid = live["metadata"]["uid"]
             await written(lambda: self._cluster.delete("Deployment", self.hold.name, uid=uid))
             await self._gone(live)
-        await written(self._services_removed)
+        return _Outcome()
 
-    def _services_removed(self) -> None:
-        for service in self._services:
-            self._cluster.delete("Service", service["metadata"]["name"], uid=service["metadata"]["uid"])
+    async def _service_removed(self, name: str) -> _Outcome:
+        live = self._service or await read(lambda: self._cluster.get("Service", name))
+        if live is not None:
+            await written(lambda: self._cluster.delete("Service", name, uid=live["metadata"]["uid"]))
+        return _Outcome()
 
     async def _gone(self, deployment: dict[str, Any]) -> None:
         """Wait until no Pod of it is left: a GPU is free only then. Raises TargetError."""
@@ -170,57 +222,45 @@ class Occupation:
                 raise TargetError(f"Pods of {deployment['metadata']['name']} do not end: {names}")
             await asyncio.sleep(_POLL)
 
-    @property
-    def _what(self) -> str:
-        name = self.hold.name if self.baseline is None else self.baseline.name
-        return f"Deployment {self._cluster.namespace}/{name}"
-
-    @property
-    def _how(self) -> str:
-        if self.baseline is None:
-            return "removed: it did not exist before"
-        return "scaled back, and compared" if self._separate else "replaced by the saved object"
-
-    def _event(self) -> BaselineSaved:
-        where = ["--context", self._cluster.context, "--namespace", self._cluster.namespace]
-        free = ""
-        if self.baseline is None:
-            words = ["kubectl", *where, "delete", "deployment", self.hold.name]
-        else:
-            free = shlex.join(["kubectl", *where, "scale", "deployment", self.baseline.name, "--replicas=0"])
-            words = ["kubectl", *where, "replace", "-f", str(self._stay.directory.absolute() / SAVED)]
-        self._by_hand = f"{free} && {shlex.join(words)}" if free else shlex.join(words)
-        return BaselineSaved(
-            what=self._what,
-            existed=self.baseline is not None,
-            how=self._how,
-            facts=self._facts,
-            artifact=SAVED if self.baseline is not None else None,
-            by_hand=self._by_hand,
-        )
-
-    async def _saved(self, name: str) -> None:
-        saved = await read(lambda: self._cluster.get("Deployment", name))
-        if saved is None:
-            raise TargetError(f"the Deployment {name} is not there any more")
-        self.baseline = Hold(self._cluster, name, saved)
-        self._facts = await self._look(saved, self._stay.plan.limits.idle_seconds)
-        path = self._stay.directory / SAVED
-        path.touch(mode=0o600)  # it may hold what somebody put into plain variables
-        path.write_text(written_out(saved), encoding="utf-8")
-
-    async def _look(self, deployment: dict[str, Any], patience: float) -> dict[str, str | None]:
-        """The facts of a Deployment and of the engine that it runs. Raises TargetError where that is not in order."""
+    async def _look(self, deployment: dict[str, Any], *, quiet: bool) -> dict[str, str | None]:
+        """The facts of a Deployment and of the engine that it runs. Raises TargetError where that is not in order;
+        `quiet`: or where it serves others."""
+        name = deployment["metadata"]["name"]
         labels = deployment["spec"]["selector"].get("matchLabels") or {}
         replica_sets = await read(lambda: self._cluster.list("ReplicaSet", labels=labels))
         pods = await read(lambda: self._cluster.list("Pod", labels=labels))
         facts = deployment_facts(deployment, replica_sets)
         pod = serving_pod(deployment, replica_sets, pods)
         if pod is None and deployment["spec"].get("replicas", 1) > 0:
-            raise TargetError(f"the Deployment {deployment['metadata']['name']} has no Pod that is Ready")
+            raise TargetError(f"the Deployment {name} has no Pod that is Ready")
         if pod is None:
             return facts
-        probed = await read(lambda: probe_pod(self._cluster, deployment, pod, patience))
-        if probed.unmet is not None:
-            raise TargetError(f"the Deployment {deployment['metadata']['name']}: {probed.unmet}")
+        idle_seconds = self._stay.plan.limits.idle_seconds
+        patience = idle_seconds if quiet else self._limit
+        probed = await probe_pod(self._cluster, deployment, pod, patience, idle_seconds)
+        unmet = probed.unmet or (probed.busy if quiet else None)
+        if unmet is not None:
+            raise TargetError(f"the Deployment {name}: {unmet}")
         return {**facts, **probed.facts}
+
+    def _take(
+        self,
+        what: str,
+        how: str,
+        by_hand: str,
+        back: Callable[[], Awaitable[_Outcome]],
+        facts: dict[str, str | None] | None = None,
+        deleted: str | None = None,
+    ) -> None:
+        """Say what is about to be taken, and from then on give it back."""
+        existed = facts is not None
+        saved = BaselineSaved(
+            what=what,
+            existed=existed,
+            how=how,
+            facts=facts or {},
+            artifact=SAVED if existed else None,
+            by_hand=by_hand,
+        )
+        self._taken.append(_Taken(saved, back, deleted or by_hand))
+        self._stay.emit(saved)

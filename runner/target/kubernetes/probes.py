@@ -1,6 +1,5 @@
 """What an engine that was there answers: asked before it is touched, and again once it is back."""
 
-import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -15,47 +14,38 @@ from runner.tls import trusted
 
 _ASK_SECONDS = 10.0
 _ANSWER_SECONDS = 120.0
-_POLL = 0.5
 
 
 @dataclass(frozen=True, slots=True)
 class Probed:
     """The names it serves, whether it is idle, and what became of one request; None where that cannot be known.
-    `unmet` says what an engine in good order would have answered otherwise."""
+    `unmet` says what an engine in good order would have answered otherwise, `busy` that it serves others."""
 
-    model: str | None
-    idle: str | None
-    request: str | None
-    unmet: str | None
+    model: str | None = None
+    idle: str | None = None
+    request: str | None = None
+    unmet: str | None = None
+    busy: str | None = None
 
     @property
     def facts(self) -> Mapping[str, str | None]:
-        """By name, for the record."""
+        """By name, for the record. That others use it says nothing of it: whether it would be idle is not known."""
         return {"model": self.model, "idle": self.idle, "one request": self.request}
 
 
-def probe(url: str, patience: float) -> Probed:
-    """Ask the engine at `url`; what it does not answer is asked again for `patience` seconds. Blocks, never raises."""
-    deadline = time.monotonic() + patience
-    while True:
-        found = _probe(url)
-        if found.unmet is None or time.monotonic() > deadline:
-            return found
-        time.sleep(_POLL)
-
-
-def _probe(url: str) -> Probed:
+def probe(url: str) -> Probed:
+    """Ask the engine at `url` once. Blocks, never raises."""
     with httpx.Client(verify=trusted(), trust_env=False, timeout=_ASK_SECONDS) as client:
         try:
             models = read_models(client.get(url + MODELS_PATH).content)
         except httpx.HTTPError as error:
-            return Probed(None, None, None, f"{MODELS_PATH} is not answered: {_words(error)}")
+            return Probed(unmet=f"{MODELS_PATH} is not answered: {_words(error)}")
         if not models:
-            return Probed(None, None, None, f"{MODELS_PATH} lists no model")
+            return Probed(unmet=f"{MODELS_PATH} lists no model")
         names = ", ".join(model.id for model in models)
         idle, busy = _idle(client, url)
         if busy is not None:
-            return Probed(names, idle, None, busy)
+            return Probed(names, busy=busy)
         request, failed = _request(client, url, models[0].id)
         return Probed(names, idle, request, failed)
 
@@ -70,7 +60,7 @@ def _idle(client: httpx.Client, url: str) -> tuple[str | None, str | None]:
     if None in found.values():
         return None, None
     busy = ", ".join(f"{name} is {value:g}" for name, value in found.items() if value)
-    return ("no", f"it serves others: {busy}") if busy else ("yes", None)
+    return (None, f"it serves others: {busy}") if busy else ("yes", None)
 
 
 def _request(client: httpx.Client, url: str, model: str) -> tuple[str | None, str | None]:

@@ -36,11 +36,12 @@ async def rolled_out(
     container: str | None,
     limit: float,
     before: Collection[str],
+    halt: Callable[[], object],
     seen: Callable[[dict[str, Any]], Callable[[], list[str]]] = lambda _: list,
 ) -> RolledOut:
     """Wait for the rollout of `deployment` as it was written, for `limit` seconds. `before`: the UIDs of the Pods that
-    were there then. `seen` hears of the new Pod as soon as there is one, and gives what reads its log. Raises
-    TargetError."""
+    were there then. `halt` scales it to zero, where it makes one Pod after the other. `seen` hears of the new Pod as
+    soon as there is one, and gives what reads its log. Raises TargetError."""
     started = time.monotonic()
     watch = PodWatch(started, frozenset(before), container)
     log: Callable[[], list[str]] = list
@@ -75,7 +76,8 @@ async def rolled_out(
         failure = watch.observe(now)
         if failure is not None:
             if failure.respawns:
-                await written(lambda: _scaled_down(cluster, deployment))
+                with contextlib.suppress(ClusterError):  # the failure is told in any case
+                    await written(halt)
             raise _told(failure, log())
         if time.monotonic() - started > limit:
             raise TargetError(f"not rolled out within {limit:g} s: {words}", last_words(log()))
@@ -121,15 +123,6 @@ def _newest(progress: Progress, now: Observation, before: Collection[str]) -> di
         return None
     mine = [pod for pod in owned(now.pods, progress.replica_set) if pod["metadata"]["uid"] not in before]
     return next((pod for pod in mine if not deleting(pod)), None)
-
-
-def _scaled_down(cluster: Cluster, deployment: dict[str, Any]) -> None:
-    """Stop a ReplicaSet that makes one Pod after the other. What it was is put back by whoever saved it."""
-    live = cluster.get("Deployment", deployment["metadata"]["name"])
-    if live is not None:
-        with contextlib.suppress(ClusterError):
-            version = live["metadata"]["resourceVersion"]
-            cluster.scale(deployment["metadata"]["name"], 0, resource_version=version)
 
 
 def _told(failure: Failure, log: list[str]) -> TargetError:

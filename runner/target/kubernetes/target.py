@@ -156,6 +156,7 @@ class KubernetesTarget:
                 container=container,
                 limit=self._stay.plan.limits.startup_seconds,
                 before=before,
+                halt=lambda: occupation.hold.scale(0),
                 seen=lambda pod: seen(pod).lines,
             )
             assert pod_log is not None
