@@ -106,7 +106,7 @@ def test_each_condition_is_in_force_by_the_pods_own_log(mission: Mission) -> Non
         assert engine.launched.log == f"artifacts/{arm}-1/engine.log"
         log = (mission.run.directory / engine.launched.log).read_text("utf-8")
         assert ("SpeculativeConfig(method='ngram', model=None, num_spec_tokens=5)" in log) == (arm == "on")
-        assert engine.evidence.absent == {}
+        assert engine.evidence.absent == {"/server_info": "HTTP 404"}  # it is not in development mode
         # What the engine prints of its arguments is read; of one of them it prints nothing more than that.
         said = {one.name: one.verdict for one in engine.evidence.arguments}
         assert said.pop("max_num_seqs") == "parsed"
@@ -142,7 +142,9 @@ def test_the_gpu_is_sampled_in_the_container(mission: Mission) -> None:
         assert [one.uuid for one in engine.gpus.gpus] == [GPU]
         assert engine.gpus.source is not None and engine.gpus.source.startswith("nvidia-smi in the engine's container")
         for round_ in engine.rounds:
-            assert round_.gpu_samples and {one.error for one in round_.gpu_samples} == {None}
+            assert any(one.memory_mib for one in round_.gpu_samples)
+            errors = {one.error for one in round_.gpu_samples[:-1]}
+            assert errors <= {None}  # the last one may have been overdue when the load ended
     cells = {row[0]: row[1:3] for row in rows(mission.run.report, "resources")}
     assert list(cells) == [f"{arm} C={level}" for level in GRID for arm in ("off", "on")]
     for name, (used, memory) in cells.items():
