@@ -38,10 +38,10 @@ def main(argv: list[str]) -> int:
     if inputs.refused:
         tell(*inputs.refused)
         return ExitCode.INVALID
-    _say_target(inputs)
     target = inputs.target
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # until the run has begun, it is as Ctrl-C
     try:
+        _say_target(inputs)
         code = _surveyed(inputs, agreed=options.yes)
     except KeyboardInterrupt:
         tell("run: interrupted; nothing was started or changed")

@@ -32,4 +32,5 @@ class Verdict(StrEnum):
     RESET = "reset"
     """The connection broke before the reply was complete."""
     INTERRUPTED = "interrupted"
-    """The run was stopped while the request was under way: says nothing about the engine."""
+    """The request was given up while it was under way, because the run was stopped, or its engine known to have ended:
+    says nothing about how that engine answers."""

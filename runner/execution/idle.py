@@ -45,7 +45,7 @@ class IdleWatch:
             self._context.clock,
             timeout=self._context.plan.limits.idle_seconds,
             finished=self._missing,
-            alive=lambda: self._engine.exit_code() is None,
+            alive=lambda: self._engine.exit_code() is None and self._engine.stranger() is None,
             stop=self._context.stop,
         )
         reason = found.reason or self._blind(found.scrape.exposition)

@@ -23,6 +23,9 @@ from runner.sample.scrape import Scrape
 from runner.target.base import RunningEngine
 from runner.tls import trusted
 
+_BETWEEN_LOOKS = 1.0
+"""Seconds: an engine that dies is named within seconds, and looking costs its place nearly nothing."""
+
 
 class RoundRunner:
     """Runs the rounds of one phase on one engine."""
@@ -101,7 +104,8 @@ class RoundRunner:
             return []
         timeout = self._context.plan.limits.request_timeout_seconds
         load = Load(self._engine.endpoint, bodies, concurrency, timeout, first_index)
-        done = await closed_loop(load, clock=self._context.clock, stop=self._context.stop, listen=listen)
+        async with _while_it_lives(self._engine, self._context.stop) as over:
+            done = await closed_loop(load, clock=self._context.clock, stop=over, listen=listen)
         judged = [judge_exchange(one, model=self._model, stream=self._phase.stream) for one in done]
         self._watch.answered(judged)
         return judged
@@ -164,6 +168,26 @@ async def _meanwhile(*runs: Coroutine[Any, Any, None]) -> AsyncIterator[None]:
         for task in tasks:
             with contextlib.suppress(asyncio.CancelledError):
                 await task
+
+
+@contextlib.asynccontextmanager
+async def _while_it_lives(engine: RunningEngine, stop: asyncio.Event) -> AsyncIterator[asyncio.Event]:
+    """An event that is set once the run is told to stop, or the engine is known to have ended: what another process
+    answers at its address is not its answer, and what nobody answers takes a time-out each."""
+    over = asyncio.Event()
+
+    async def told() -> None:
+        await stop.wait()
+        over.set()
+
+    async def lost() -> None:
+        while engine.exit_code() is None and engine.stranger() is None:
+            await asyncio.sleep(_BETWEEN_LOOKS)
+            await engine.look()
+        over.set()
+
+    async with _meanwhile(told(), lost()):
+        yield over
 
 
 def _fastest(judged: Sequence[Judged], otherwise: float | None) -> float | None:

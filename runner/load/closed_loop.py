@@ -104,4 +104,5 @@ def _any(future: asyncio.Future[Any]) -> asyncio.Future[Any]:
 
 
 def _interrupted(index: int, planned: int) -> Exchange:
-    return Exchange(index, planned, sent_ns=planned, transport=Verdict.INTERRUPTED, detail="the run was stopped")
+    why = "given up: nothing more was to be measured"
+    return Exchange(index, planned, sent_ns=planned, transport=Verdict.INTERRUPTED, detail=why)

@@ -141,7 +141,7 @@ def test_a_baseline_that_is_not_in_order_is_left_alone(namespace: Namespace, eng
     after = namespace.deployment("vllm")
     assert plain(after) == plain(before) and owners(after) == owners(before)
 
-    faults = '[{"kind": "hang", "after_requests": 1}]'
+    faults = '[{"kind": "stall-while-waiting", "after_requests": 1}]'
     baselines.by_apply(
         namespace,
         baselines.vllm(engine_image, env={**SCALE, "SIMULATOR_FAULTS": faults}, strategy={"type": "Recreate"}),

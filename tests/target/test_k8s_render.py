@@ -209,7 +209,7 @@ def test_the_startup_probe_lasts_as_long_as_the_budget_and_the_deadline_longer(
 @pytest.mark.parametrize(
     ("probes", "key", "wanted"),
     [
-        ("{startup: {periodSeconds: 10}}", "startupProbe", {"periodSeconds": 10, "failureThreshold": 180}),
+        ("{startup: {periodSeconds: 10}}", "startupProbe", {"periodSeconds": 10, "failureThreshold": 90}),
         ("{startup: null}", "startupProbe", None),
         ("{readiness: {exec: {command: [a]}}}", "readinessProbe", {"exec": {"command": ["a"]}, "periodSeconds": 5}),
         ("{liveness: {failureThreshold: 9}}", "livenessProbe", {"failureThreshold": 9, "periodSeconds": 5}),

@@ -27,15 +27,23 @@ class ByHand:
     def replace(self, deployment: str, saved: Path) -> str:
         """The Deployment in which the conditions ran. Scaled to zero first: a baseline that surges would wait for the
         GPU that the last condition's Pod holds, and never end it."""
-        return f"{self._kubectl('scale', 'deployment', deployment, '--replicas=0')} && {self.put_back(saved)}"
+        free = self._kubectl("scale", "deployment", deployment, "--replicas=0")
+        return f"{free} && {self.put_back(deployment, saved)}"
 
-    def put_back(self, saved: Path) -> str:
+    def put_back(self, deployment: str, saved: Path) -> str:
         """A Deployment whose Pods are gone already."""
-        return self._kubectl("replace", "-f", str(saved.absolute()))
+        return self._raw("replace", f"/{deployment}", saved)
 
     def create(self, saved: Path) -> str:
         """A Deployment that is not there any more."""
-        return self._kubectl("create", "-f", str(saved.absolute()))
+        return self._raw("create", "", saved)
+
+    def _raw(self, verb: str, path: str, saved: Path) -> str:
+        """Of the very object: kubectl's plain `replace` and `create` write all of it into its annotation
+        last-applied-configuration, and its owner's next `kubectl apply` would take away what is not in their file.
+        The answer is the whole object, which is nothing to look at."""
+        deployments = f"/apis/apps/v1/namespaces/{self.namespace}/deployments"
+        return f"{self._kubectl(verb, '--raw', deployments + path, '-f', str(saved.absolute()))} >/dev/null"
 
     def _kubectl(self, *words: str) -> str:
         where = [] if self.kubeconfig is None else ["--kubeconfig", self.kubeconfig]

@@ -113,8 +113,8 @@ class Hold:
     def put_back(self) -> dict[str, Any]:
         """Replace the object by the saved one, and give every field back to its owner; returns it as it is then.
 
-        A replacement makes its writer the owner of what it changes. A second one, which changes nothing, may say who
-        owns what: that of the saved object. Raises NotOurs.
+        A replacement makes its writer the owner of what it changes. The second one, which changes nothing, may say who
+        owns what: as in the saved object. Raises NotOurs.
         """
         saved = self.saved
         assert saved is not None
@@ -127,8 +127,7 @@ class Hold:
             if differences(saved, live, ignore=RUNTIME):  # else a replacement arrived, and its answer did not
                 self._own(live)
             try:
-                self._last = live = self._replace(saved, live)
-                self._last = live = self._replace(saved, live)
+                self._last = self._replace(saved, live)
             except ClusterError as error:
                 if error.status is not None and error.status < 500 and error.reason != "Conflict":
                     raise
@@ -180,7 +179,7 @@ def _launch(deployment: Mapping[str, Any]) -> str | None:
 
 
 def written_out(saved: Mapping[str, Any]) -> str:
-    """The saved object as `kubectl replace -f` and `kubectl create -f` take it: without what would forbid that later.
+    """The saved object as `kubectl replace` and `kubectl create` take it: without what would forbid that later.
     Who owned which field stays in it, so that nothing is this run's own any more once it is put back."""
     body = {key: value for key, value in saved.items() if key != "status"}
     gone = ("resourceVersion", "uid", "generation", "creationTimestamp")

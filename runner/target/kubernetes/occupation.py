@@ -159,7 +159,7 @@ class Occupation:
         self._take(
             f"Deployment {self._cluster.namespace}/{name}",
             "replaced by the saved object" if self._settings.patches else "scaled back, and compared",
-            commands.replace(name, path) if self._settings.patches else commands.put_back(path),
+            commands.replace(name, path) if self._settings.patches else commands.put_back(name, path),
             lambda: self._put_back(hold),
             facts=self._facts,
             deleted=commands.create(path),

@@ -182,7 +182,10 @@ def progress_deadline(settings: Settings, plan: Plan) -> int:
 
 def _probes(settings: Settings, plan: Plan) -> dict[str, Any]:
     ask = {"httpGet": {"path": _HEALTH, "port": settings.port}, "periodSeconds": _PERIOD_SECONDS}
-    attempts = math.ceil(plan.limits.startup_seconds / _PERIOD_SECONDS)
+    # As many as the time allows, however often the author would have it asked.
+    period = (settings.probes.get("startup") or {}).get("periodSeconds")
+    each = period if isinstance(period, int) and period > 0 else _PERIOD_SECONDS
+    attempts = math.ceil(plan.limits.startup_seconds / each)
     usual: dict[str, dict[str, Any] | None] = {
         "startup": {**ask, "timeoutSeconds": _TIMEOUT_SECONDS, "failureThreshold": attempts},
         "readiness": {**ask, "timeoutSeconds": _TIMEOUT_SECONDS},

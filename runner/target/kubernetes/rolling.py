@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Awaitable, Callable, Collection
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,6 +18,10 @@ from runner.target.kubernetes.rollout import Progress, judge_rollout
 _POLL = 1.0
 _LOST = 30.0
 """Seconds for which the API server may be away: a rollout goes on without it."""
+
+
+async def _anywhere(_: dict[str, Any]) -> None:
+    """Whoever does not ask for the Pod's address does not mind it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,14 +42,17 @@ async def rolled_out(
     before: Collection[str],
     halt: Callable[[], object],
     seen: Callable[[dict[str, Any]], Callable[[], list[str]]] = lambda _: list,
+    addressed: Callable[[dict[str, Any]], Awaitable[None]] = _anywhere,
 ) -> RolledOut:
     """Wait for the rollout of `deployment` as it was written, for `limit` seconds. `before`: the UIDs of the Pods that
     were there then. `halt` scales it to zero, where it makes one Pod after the other. `seen` hears of the new Pod as
-    soon as there is one, and gives what reads its log. Raises TargetError."""
+    soon as there is one, and gives what reads its log; `addressed` hears of it once it has an address, Ready or not,
+    and may raise. Raises TargetError."""
     started = time.monotonic()
     watch = PodWatch(started, frozenset(before), container)
     log: Callable[[], list[str]] = list
     known: str | None = None
+    placed: str | None = None
     last_answer = started
     words = "nothing was seen of it"
     while True:
@@ -69,6 +76,9 @@ async def rolled_out(
         if newest is not None and newest["metadata"]["uid"] != known:
             known = newest["metadata"]["uid"]
             log = seen(newest)
+        if known != placed and newest is not None and (newest.get("status") or {}).get("podIP"):
+            placed = known
+            await addressed(newest)
         if progress.state == "done" and progress.pod is not None and progress.replica_set is not None:
             return RolledOut(progress.pod, progress.replica_set, time.monotonic() - started)
         if progress.state in ("failed", "changed"):
@@ -104,10 +114,16 @@ def observe(cluster: Cluster, deployment: dict[str, Any]) -> Observation:
         live,
         cluster.list("ReplicaSet", labels=labels),
         pods,
-        cluster.list("Event") if any(phase(pod) != "Running" for pod in pods) else [],
+        cluster.list("Event") if any(phase(pod) != "Running" or _ended_once(pod) for pod in pods) else [],
         _allowed(lambda: cluster.list("Pod", everywhere=True)) if stuck else None,
         _allowed(lambda: cluster.list("Node")) if stuck else None,
     )
+
+
+def _ended_once(pod: dict[str, Any]) -> bool:
+    """Whether a container of it has ended: events tell if kubelet ended it, and why."""
+    shown: list[dict[str, Any]] = (pod.get("status") or {}).get("containerStatuses") or []
+    return any(one.get("restartCount") or "terminated" in (one.get("state") or {}) for one in shown)
 
 
 def _allowed(ask: Callable[[], list[dict[str, Any]]]) -> list[dict[str, Any]] | None:

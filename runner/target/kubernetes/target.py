@@ -25,6 +25,7 @@ from runner.target.kubernetes.rolling import RolledOut, pods_of, rolled_out
 from runner.target.kubernetes.settings import merge, problems
 
 _REACH_SECONDS = 5.0
+_REACH_AGAIN = 0.5
 _FORWARD_DOUBT = (
     "requests go through the API server's port-forward, which delays and bundles what the engine sends by more than "
     "the time of a token"
@@ -158,6 +159,7 @@ class KubernetesTarget:
                 before=before,
                 halt=lambda: occupation.hold.scale(0),
                 seen=lambda pod: seen(pod).lines,
+                addressed=self._addressed,
             )
             assert pod_log is not None
             return await self._engine(done, container, service, pod_log)
@@ -167,6 +169,11 @@ class KubernetesTarget:
         except BaseException:
             self._let_go(pod_log)
             raise
+
+    async def _addressed(self, pod: dict[str, Any]) -> None:
+        """Raises TargetError where the Pod's address leads nowhere from here: known long before a model is loaded."""
+        if self._settings.transport == "pod-ip":
+            await _reached(_url(pod["status"]["podIP"], self._settings.port), "pod-ip", listening=False)
 
     @staticmethod
     def _let_go(pod_log: PodLog | None) -> None:
@@ -212,21 +219,32 @@ def _url(host: str, port: int) -> str:
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
-async def _reached(endpoint: str, transport: str) -> None:
-    """Raises TargetError where nothing can be sent from here: the engine is Ready, the way to it is not."""
+async def _reached(endpoint: str, transport: str, *, listening: bool = True) -> None:
+    """Raises TargetError where nothing can be sent from here. `listening`: the engine is Ready, so that a refusal is no
+    answer either."""
     host, _, port = endpoint.removeprefix("http://").rpartition(":")
-    try:
+    why = f"no connection within {_REACH_SECONDS:g} s"
+    with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(_REACH_SECONDS):
-            _, writer = await asyncio.open_connection(host.strip("[]"), int(port))
-    except (OSError, TimeoutError) as error:
-        why = str(error) or f"no connection within {_REACH_SECONDS:g} s"
-        raise TargetError(
-            f"the engine is Ready and cannot be reached from here at {endpoint} ({transport}): {why}. Run on the "
-            f"cluster's node or in the cluster, or choose another way: kubernetes: {{transport: node-port}}"
-        ) from None
-    writer.close()
-    with contextlib.suppress(OSError):
-        await writer.wait_closed()
+            while True:
+                try:
+                    _, writer = await asyncio.open_connection(host.strip("[]"), int(port))
+                except OSError as error:
+                    if isinstance(error, ConnectionRefusedError) and not listening:
+                        return
+                    why = str(error)
+                    await asyncio.sleep(_REACH_AGAIN)  # the way to a new Pod is laid a moment after it has an address
+                else:
+                    writer.close()
+                    with contextlib.suppress(OSError):
+                        await writer.wait_closed()
+                    return
+    what = "the engine is Ready and" if listening else "the engine's Pod has an address and"
+    raise TargetError(
+        f"{what} cannot be reached from here at {endpoint} ({transport}): {why}. Run on the cluster's node or in the "
+        f"cluster, or choose another way: kubernetes: {{transport: node-port}} where its nodes can be reached, or "
+        f"kubernetes: {{transport: port-forward}}, which measures no token latency"
+    )
 
 
 def _node(cluster: Cluster, pod: dict[str, Any]) -> dict[str, Any]:
