@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final, Literal
 
 from prometheus_client.parser import text_string_to_metric_families
 
 from . import metrics
+from .plain_exposition import Family, families
 
 SeriesKey = tuple[str, tuple[tuple[str, str], ...]]
 """Sample name and its labels, sorted by label name."""
@@ -110,17 +111,17 @@ def parse(text: str, *, max_line: int = MAX_LINE, max_series: int = MAX_SERIES) 
     types: dict[str, str] = {}
     fault: str | None = None
     try:
-        for family in text_string_to_metric_families("\n".join(samples) + "\n"):
+        for family in families(samples) or _by_the_library(samples):
             known = types.get(family.name, _UNTYPED)
             if _UNTYPED not in (known, family.type) and known != family.type:
                 fault = fault or f"the family {family.name} is a {known} and a {family.type}"
             if known == _UNTYPED:
                 types[family.name] = family.type
-            for sample in family.samples:
-                key = (sample.name, tuple(sorted(sample.labels.items())))
+            for name, labels, value in family.samples:
+                key = (name, labels)
                 if key in series:
                     fault = fault or f"the series {_written(key)} occurs twice"
-                series[key] = float(sample.value)
+                series[key] = value
     except Exception as error:  # the parser's own faults on foreign text: ValueError, IndexError, KeyError ...
         raise ExpositionError(f"no Prometheus text: {_first_unreadable(samples)}") from error
     if fault := fault or _cut(series, types, lines):
@@ -128,6 +129,13 @@ def parse(text: str, *, max_line: int = MAX_LINE, max_series: int = MAX_SERIES) 
     if not series:
         raise ExpositionError("the body holds no series")
     return Exposition(series, types)
+
+
+def _by_the_library(lines: list[str]) -> Iterator[Family]:
+    """The families of any text that is an exposition. Raises whatever the library raises on one that is none."""
+    for family in text_string_to_metric_families("\n".join(lines) + "\n"):
+        samples = [(one.name, tuple(sorted(one.labels.items())), float(one.value)) for one in family.samples]
+        yield Family(family.name, family.type, samples)
 
 
 def _lines(text: str, max_line: int) -> list[str]:

@@ -19,6 +19,7 @@ from runner.plan.model import Arm, Launch, Plan, encode_body
 from runner.record.events import ArgumentFound, CountersProved, EvidenceRead, FeatureFound, Speculation
 from runner.sample.scrape import Idle, Scrape
 from runner.target.base import RunningEngine
+from runner.tls import trusted
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +39,7 @@ async def prove(
 
     Every arm gets the same request, so that their caches and counts stay alike.
     """
-    async with httpx.AsyncClient(trust_env=False) as client:
+    async with httpx.AsyncClient(verify=trusted(), trust_env=False) as client:
         lines = engine.log()
         log = None if lines is None else read_log(lines)
         before = (await watch.idle(client)).scrape

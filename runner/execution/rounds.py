@@ -21,6 +21,7 @@ from runner.record.events import RoundFinished, RoundStarted, Sampled, Scraped
 from runner.sample.gauges import Sampler, sampling_interval
 from runner.sample.scrape import Scrape
 from runner.target.base import RunningEngine
+from runner.tls import trusted
 
 _BETWEEN_LOOKS = 1.0
 """Seconds: an engine that dies is named within seconds, and looking costs its place nearly nothing."""
@@ -49,7 +50,7 @@ class RoundRunner:
         """One round; `latency` is the latest known time of one request in seconds, and so is what returns."""
         context, phase = self._context, self._phase
         context.emit(RoundStarted(**_round(place), requests=phase.requests))
-        async with httpx.AsyncClient(trust_env=False) as client:
+        async with httpx.AsyncClient(verify=trusted(), trust_env=False) as client:
             warm: list[Judged] = []
             if not phase.warm_up_counted:
                 warm = await self._send(place, phase.warm_up, 1, 0)

@@ -7,6 +7,7 @@ import httpx
 
 from runner.engine.verdict import Verdict
 from runner.record.clock import RunClock
+from runner.tls import trusted
 
 HEADERS = {"content-type": "application/json", "accept-encoding": "identity"}
 
@@ -43,6 +44,7 @@ def http_client(connections: int) -> httpx.AsyncClient:
     return httpx.AsyncClient(
         limits=httpx.Limits(max_connections=connections, max_keepalive_connections=connections),
         timeout=None,
+        verify=trusted(),
         trust_env=False,
         http2=False,
     )

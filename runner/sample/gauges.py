@@ -9,6 +9,7 @@ from runner.engine import metrics
 from runner.record.clock import RunClock
 from runner.sample.cadence import at_interval
 from runner.sample.scrape import RawScrape, read_scrape, scrape_raw
+from runner.tls import trusted
 
 WANTED_SAMPLES = 10
 """Samples that a cell needs before the last request is sent, so that a median means something."""
@@ -57,7 +58,7 @@ class Sampler:
 
     async def run(self) -> None:
         """Sample until cancelled; at most one scrape is under way."""
-        async with httpx.AsyncClient(trust_env=False) as client:
+        async with httpx.AsyncClient(verify=trusted(), trust_env=False) as client:
 
             async def take() -> None:
                 self._raw.append(await scrape_raw(client, self._endpoint, self._clock))

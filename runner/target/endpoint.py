@@ -17,6 +17,7 @@ from runner.spec.nearest import hint, nearest
 from runner.spec.problem import shown
 from runner.spec.site import EndpointSite
 from runner.target.base import NoGpus, Stay, Survey, TargetError, nothing_changed
+from runner.tls import trusted
 
 _REACH_SECONDS = 10.0
 """For the whole answer; httpx's own limits are for each read of it."""
@@ -133,7 +134,10 @@ class EndpointTarget:
         if url is None:
             raise TargetError(f"there is no URL for the condition {shown(arm.label)}")
         try:
-            async with asyncio.timeout(_REACH_SECONDS), httpx.AsyncClient(trust_env=False, timeout=None) as client:
+            async with (
+                asyncio.timeout(_REACH_SECONDS),
+                httpx.AsyncClient(verify=trusted(), trust_env=False, timeout=None) as client,
+            ):
                 await client.get(url + VERSION_PATH)
         except TimeoutError:
             raise TargetError(f"no server answers at {url}: no whole answer within {_REACH_SECONDS:g} s") from None

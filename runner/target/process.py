@@ -18,6 +18,7 @@ from runner.target.base import LocalGpus, Stay, Survey, TargetError, nothing_cha
 from runner.target.child import Child
 from runner.target.port import Listener, free_port, is_free, listeners
 from runner.target.started import StartedEngine
+from runner.tls import trusted
 
 _HOST = "127.0.0.1"
 _PROGRAM = "vllm"
@@ -134,7 +135,7 @@ async def _taken(port: int) -> str:
 
 async def _models(url: str) -> list[str]:
     try:
-        async with httpx.AsyncClient(trust_env=False, timeout=_ASK_SECONDS) as client:
+        async with httpx.AsyncClient(verify=trusted(), trust_env=False, timeout=_ASK_SECONDS) as client:
             found = read_models((await client.get(url)).content)
     except httpx.HTTPError:
         return []  # whatever it is, it is no engine that would say its name

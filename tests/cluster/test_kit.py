@@ -16,8 +16,6 @@ import baselines
 import cluster_kit
 import engine_image as images
 import pytest
-import vllm_cpu
-import vllm_pod
 from cluster import Cluster, Namespace, Recorder
 from cluster_kit import KIT, ROOT
 
@@ -243,23 +241,3 @@ def test_the_runner_runs_in_the_clusters_network(namespace: Namespace, tmp_path:
 
 
 INCONCLUSIVE = ("configuration-in-force", "declared-differences", "request-options")
-
-
-# --- a real engine ---
-
-
-def test_the_real_engine_rolls_out_in_a_pod(cluster: Cluster, namespace: Namespace) -> None:
-    if cluster.kit is None:
-        pytest.skip("the node of a cluster that is not the kit's lacks the real engine's folders")
-    if not vllm_cpu.installed():
-        words = f"there is no real engine in {vllm_cpu.home()}; install it with {vllm_cpu.INSTALL}"
-        (pytest.fail if os.environ.get("CI") == "true" else pytest.skip)(words)
-    flags = "--served-model-name tiny --max-model-len 2048 --enforce-eager --kv-cache-memory-bytes 64M --max-num-seqs 4"
-    baselines.by_apply(
-        namespace, vllm_pod.deployment("real", *flags.split(), "--spec-method", "ngram", "--spec-tokens", "5")
-    )
-    namespace.rolled_out("real", 300)
-    pod = one_pod(namespace, "real")
-    version = json.loads(fetch(namespace, f"http://{pod['status']['podIP']}:8000/version"))
-    assert version["version"].startswith("0.32.0") and "simulated" not in version
-    assert "SpeculativeConfig(method='ngram'" in namespace.kubectl("logs", pod["metadata"]["name"])

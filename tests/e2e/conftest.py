@@ -101,6 +101,12 @@ def fault(*faults: dict[str, Any]) -> Edit:
     return edit
 
 
+def brief(spec: dict[str, Any]) -> None:
+    """A round of 1 + 8 requests at each concurrency, for what does not take more: an engine's requests 3 to 11 are at
+    C=2, and 12 to 20 at C=8."""
+    spec["phases"]["load"].update({"requests": 8, "rounds": 1})
+
+
 def streamed(spec: dict[str, Any]) -> None:
     for phase in spec["phases"].values():
         phase["stream"] = True

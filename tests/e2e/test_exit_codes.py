@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from conftest import (
     Finished,
+    brief,
     command,
     environment,
     fault,
@@ -34,7 +35,7 @@ def test_0_all_held(small: Finished) -> None:
 
 
 def test_1_an_invariant_failed(tmp_path: Path) -> None:
-    ended = run_experiment(tmp_path, lambda s: s["invariants"].update({"speedup": {"min": 50}}), scale=SCALE)
+    ended = run_experiment(tmp_path, brief, lambda s: s["invariants"].update({"speedup": {"min": 50}}), scale=SCALE)
     assert ended.code == 1
     assert "fail: speedup: on C=2: throughput ratio" in ended.stdout
     assert "exit 1: an invariant failed (simulated)" in ended.stdout
@@ -71,7 +72,7 @@ def test_2_the_command_line_is_invalid(tmp_path: Path) -> None:
     ids=["cuda-oom", "only-spec-tokens", "unknown-flag"],
 )
 def test_3_the_engine_did_not_start_in_its_own_words(tmp_path: Path, edit: Any, words: str) -> None:
-    ended = run_experiment(tmp_path, edit, scale=SCALE)
+    ended = run_experiment(tmp_path, brief, edit, scale=SCALE)
     assert ended.code == 3, ended.stdout
     assert re.search(r"on: the engine ended with exit code \d while starting", ended.stdout)
     assert words in ended.stdout and words in ended.report.replace("\\", "")
@@ -82,7 +83,7 @@ def test_3_an_engine_that_never_answers(tmp_path: Path) -> None:
     def impatient(spec: dict[str, Any]) -> None:
         spec["limits"] = {"startup-seconds": 2}
 
-    ended = run_experiment(tmp_path, impatient, fault({"kind": "slow-start", "seconds": 60}), scale=SCALE)
+    ended = run_experiment(tmp_path, brief, impatient, fault({"kind": "slow-start", "seconds": 60}), scale=SCALE)
     assert ended.code == 3 and "no completion within 2 s of the start" in ended.stdout
 
 
@@ -93,19 +94,19 @@ def test_4_the_engines_version_is_another(tmp_path: Path) -> None:
 
 
 def test_5_the_measurement_is_incomplete(tmp_path: Path) -> None:
-    ended = run_experiment(tmp_path, fault({"kind": "http-error", "request": 30, "status": 429}), scale=SCALE)
+    ended = run_experiment(tmp_path, brief, fault({"kind": "http-error", "request": 8, "status": 429}), scale=SCALE)
     assert ended.code == 5
     assert "exit 5: the measurement is incomplete (simulated)" in ended.stdout
 
 
 def test_6_an_invariant_is_inconclusive_unless_the_spec_allows_that(tmp_path: Path) -> None:
     missing = fault({"kind": "missing-series", "name": "process_start_time_seconds"})
-    assert run_experiment(tmp_path, missing, scale=SCALE).code == 6
+    assert run_experiment(tmp_path, brief, missing, scale=SCALE).code == 6
 
     def allowed(spec: dict[str, Any]) -> None:
         spec["invariants"]["one-engine-process"] = {"allow-inconclusive": True}
 
-    assert run_experiment(tmp_path, missing, allowed, scale=SCALE).code == 0
+    assert run_experiment(tmp_path, brief, missing, allowed, scale=SCALE).code == 0
 
 
 def test_8_refused_before_anything_is_changed(tmp_path: Path) -> None:
@@ -118,7 +119,7 @@ def test_8_refused_before_anything_is_changed(tmp_path: Path) -> None:
 
 
 def test_70_an_internal_error_keeps_what_was_measured(tmp_path: Path) -> None:
-    spec = write_experiment(tmp_path, scale=SCALE)
+    spec = write_experiment(tmp_path, brief, scale=SCALE)
     broken = (
         "import sys; import runner.execution.rounds as rounds; from runner.cli import main\n"
         "def fail(*_): raise RuntimeError('a bug of ours')\n"
@@ -174,7 +175,7 @@ def test_nothing_outlives_a_killed_runner(tmp_path: Path) -> None:
 
 
 def test_the_exit_code_does_not_depend_on_who_reads(tmp_path: Path) -> None:
-    spec = write_experiment(tmp_path, lambda s: s["invariants"].update({"speedup": {"min": 50}}), scale=SCALE)
+    spec = write_experiment(tmp_path, brief, lambda s: s["invariants"].update({"speedup": {"min": 50}}), scale=SCALE)
     process = start(tmp_path, spec)
     assert process.stdout is not None
     process.stdout.close()
@@ -209,7 +210,7 @@ def test_a_kubeconfig_and_no_target_say_how_to_measure_the_cluster(tmp_path: Pat
 
 
 def test_a_full_device_ends_no_run(tmp_path: Path) -> None:
-    spec = write_experiment(tmp_path, scale=SCALE)
+    spec = write_experiment(tmp_path, brief, scale=SCALE)
     with Path("/dev/full").open("w") as full:
         ended = subprocess.run(
             command(spec.name), cwd=tmp_path, env=environment(), stdout=full, stderr=full, check=False
@@ -220,7 +221,7 @@ def test_a_full_device_ends_no_run(tmp_path: Path) -> None:
 
 
 def test_the_callers_encoding_does_not_reach_the_engine(tmp_path: Path) -> None:
-    spec = write_experiment(tmp_path, scale=SCALE)
+    spec = write_experiment(tmp_path, brief, scale=SCALE)
     env = {**environment(), "PYTHONIOENCODING": "ascii"}
     ended = subprocess.run(command(spec.name), cwd=tmp_path, env=env, capture_output=True, check=False)
     assert ended.returncode == 0, ended.stdout

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import Edit, fault, run_experiment, streamed
+from conftest import Edit, brief, fault, run_experiment, streamed
 
 SCALE = 0.02
 
@@ -23,7 +23,7 @@ def ignored(form: str, flag: str = "speculative") -> Edit:
     ],
 )
 def test_a_flag_accepted_and_ignored_is_exit_4(tmp_path: Path, form: str, word: str) -> None:
-    ended = run_experiment(tmp_path, ignored(form), scale=SCALE)
+    ended = run_experiment(tmp_path, brief, ignored(form), scale=SCALE)
     assert ended.code == 4, ended.stdout
     assert word in ended.stdout
     assert "wanted" in ended.stdout and "spec_tokens" in ended.stdout  # the wanted/found table
@@ -35,7 +35,7 @@ def test_a_flag_accepted_and_ignored_is_exit_4(tmp_path: Path, form: str, word: 
 
 
 def test_an_ordinary_argument_that_is_swallowed_is_never_a_pass(tmp_path: Path) -> None:
-    ended = run_experiment(tmp_path, ignored("neither", "max-num-seqs"), scale=SCALE)
+    ended = run_experiment(tmp_path, brief, ignored("neither", "max-num-seqs"), scale=SCALE)
     assert ended.code == 1, ended.stdout
     # One log alone cannot tell a swallowed argument from one that equals the default; the two arms' logs can.
     assert ended.failing() == {"configuration-in-force": "inconclusive", "declared-differences": "fail"}
@@ -54,7 +54,7 @@ def test_an_argument_that_is_parsed_and_nothing_more_is_caught_by_what_the_engin
 
 
 def test_another_text_from_token_n(tmp_path: Path) -> None:
-    ended = run_experiment(tmp_path, fault({"kind": "different-text", "token": 20, "every": 7}), scale=SCALE)
+    ended = run_experiment(tmp_path, brief, fault({"kind": "different-text", "token": 20, "every": 7}), scale=SCALE)
     assert ended.code == 1
     assert ended.failing()["same-output"] == "fail"
     [check] = [one for one in ended.result["checks"] if one["check"] == "same-output"]
@@ -72,7 +72,7 @@ def test_another_text_from_token_n(tmp_path: Path) -> None:
     ],
 )
 def test_a_missing_series_is_inconclusive_and_never_zero(tmp_path: Path, series: str, check: str) -> None:
-    ended = run_experiment(tmp_path, fault({"kind": "missing-series", "name": series}), scale=SCALE)
+    ended = run_experiment(tmp_path, brief, fault({"kind": "missing-series", "name": series}), scale=SCALE)
     assert ended.code == 6, ended.stdout
     assert ended.failing() == {check: "inconclusive"}
 
@@ -106,7 +106,7 @@ def test_foreign_requests_name_the_round(tmp_path: Path) -> None:
 def test_a_failed_request_makes_its_cell_incomplete(
     tmp_path: Path, one: dict[str, Any], edit: Edit | None, verdict: str
 ) -> None:
-    edits = [fault({**one, "request": 20}), *([edit] if edit else [])]
+    edits = [brief, fault({**one, "request": 8}), *([edit] if edit else [])]
     ended = run_experiment(tmp_path, *edits, scale=SCALE)
     assert ended.code == 5, ended.stdout
     failed = {(c["condition"], c["concurrency"]): c["failed"] for c in ended.result["cells"] if c["failed"]}
@@ -119,7 +119,7 @@ def test_a_failed_request_makes_its_cell_incomplete(
 
 def test_death_mid_stream_ends_the_launch_and_is_named(tmp_path: Path) -> None:
     ended = run_experiment(
-        tmp_path, streamed, fault({"kind": "death-mid-stream", "request": 20, "after_tokens": 5}), scale=SCALE
+        tmp_path, brief, streamed, fault({"kind": "death-mid-stream", "request": 8, "after_tokens": 5}), scale=SCALE
     )
     assert ended.code == 5, ended.stdout
     assert "on: the engine ended with exit code" in ended.stdout
@@ -128,7 +128,7 @@ def test_death_mid_stream_ends_the_launch_and_is_named(tmp_path: Path) -> None:
 
 
 def test_a_restart_inside_a_window_is_no_negative_number(tmp_path: Path) -> None:
-    ended = run_experiment(tmp_path, fault({"kind": "restart", "after_requests": 20}), scale=SCALE)
+    ended = run_experiment(tmp_path, brief, fault({"kind": "restart", "after_requests": 8}), scale=SCALE)
     assert ended.code == 1
     assert ended.failing()["one-engine-process"] == "fail"
     assert "counter reset" in ended.stdout
@@ -140,7 +140,7 @@ def test_an_engine_that_drains_slowly_is_waited_for(tmp_path: Path, counted: boo
     def warm_up(spec: dict[str, Any]) -> None:
         spec["phases"]["load"]["warm-up"]["counted"] = counted
 
-    ended = run_experiment(tmp_path, warm_up, fault({"kind": "slow-drain", "seconds": 0.4}), scale=SCALE)
+    ended = run_experiment(tmp_path, brief, warm_up, fault({"kind": "slow-drain", "seconds": 0.4}), scale=SCALE)
     assert ended.code == 0, ended.stdout
     assert all(round_.finished is not None and round_.finished.busy is None for round_ in ended.record.all_rounds())
 
@@ -149,13 +149,13 @@ def test_a_request_that_never_ends_times_out(tmp_path: Path) -> None:
     def limited(spec: dict[str, Any]) -> None:
         spec["limits"] = {"request-timeout-seconds": 2, "idle-seconds": 1}
 
-    ended = run_experiment(tmp_path, limited, fault({"kind": "stall", "request": 30}), scale=SCALE)
+    ended = run_experiment(tmp_path, brief, limited, fault({"kind": "stall", "request": 14}), scale=SCALE)
     assert ended.code == 5, ended.stdout
     assert "timed out 1" in ended.stdout
 
 
 def test_a_proof_request_that_failed_is_named_and_proves_nothing(tmp_path: Path) -> None:
-    ended = run_experiment(tmp_path, fault({"kind": "http-error", "request": 2, "status": 500}), scale=SCALE)
+    ended = run_experiment(tmp_path, brief, fault({"kind": "http-error", "request": 2, "status": 500}), scale=SCALE)
     [engine] = ended.record.of_arm("on")
     assert engine.proof is not None and (engine.proof.state, engine.proof.verdict) == ("unknown", "unknown")
     assert "the request itself failed: http-error: HTTP 500" in ended.report
@@ -163,7 +163,7 @@ def test_a_proof_request_that_failed_is_named_and_proves_nothing(tmp_path: Path)
 
 
 def test_a_restart_right_after_the_start_is_a_restart(tmp_path: Path) -> None:
-    ended = run_experiment(tmp_path, fault({"kind": "restart", "after_requests": 2}), scale=SCALE)
+    ended = run_experiment(tmp_path, brief, fault({"kind": "restart", "after_requests": 2}), scale=SCALE)
     assert ended.code == 1 and ended.failing()["one-engine-process"] == "fail"
 
 
@@ -178,7 +178,9 @@ def test_a_counter_that_lies_beyond_belief_makes_no_figure(tmp_path: Path, name:
     def latency(spec: dict[str, Any]) -> None:
         spec["invariants"]["speedup"] = {"metric": "latency"}
 
-    ended = run_experiment(tmp_path, latency, fault({"kind": "counter-lies", "name": name, "by": by}), scale=SCALE)
+    ended = run_experiment(
+        tmp_path, brief, latency, fault({"kind": "counter-lies", "name": name, "by": by}), scale=SCALE
+    )
     assert ended.code == 6, ended.stdout
     assert ended.failing()[check] == "inconclusive"
     assert "contradict" in ended.stdout

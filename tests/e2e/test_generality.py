@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import Finished, run_experiment
+from conftest import Finished, brief, run_experiment
 
 from runner.record.record import Record
 
@@ -69,7 +69,7 @@ def test_drafts_are_what_an_independent_matcher_predicts(tmp_path: Path, length:
     def spec_tokens(spec: dict[str, Any]) -> None:
         spec["conditions"]["on"]["args"]["spec-tokens"] = length
 
-    ended = run_experiment(tmp_path, with_ids, spec_tokens, scale=SCALE)
+    ended = run_experiment(tmp_path, brief, with_ids, spec_tokens, scale=SCALE)
     assert ended.code == 0, ended.stdout
     [output] = [one for one in ended.record.outputs.values() if one.token_ids and len(one.token_ids) > 1]
     drafts, tokens = brute_force_drafts(prompt_ids(ended), output.token_ids or [], length)
@@ -85,12 +85,12 @@ def test_a_prompt_without_repetition_accepts_next_to_nothing(tmp_path: Path) -> 
         spec["prompts"] = {"plain": {"messages": [{"role": "user", "content": "Which rivers flow to the north sea?"}]}}
         spec["invariants"].pop("acceptance-constant")
 
-    ended = run_experiment(tmp_path, plain, scale=SCALE)
+    ended = run_experiment(tmp_path, brief, plain, scale=SCALE)
     # Nothing was drafted: the engine may have ignored the setting, for all that this output can show.
     assert ended.code == 6 and ended.failing() == {"configuration-in-force": "inconclusive"}
     [one, *_] = [c for c in ended.result["cells"] if c["condition"] == "on"]
     rate = one["speculation"]["acceptance_rate"]
-    assert rate == {"absent": "no-drafts"} or one["speculation"]["accepted_tokens"] < 0.05 * 24 * 200
+    assert rate == {"absent": "no-drafts"} or one["speculation"]["accepted_tokens"] < 0.05 * 8 * 200
     assert one["tokens_per_decode_step"] < 1.05
     assert "nothing was drafted" in ended.report
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from zipfile import ZipFile
 
 import pytest
-from conftest import Finished, environment, write_experiment
+from conftest import Finished, brief, environment, write_experiment
 
 ROOT = Path(__file__).parents[2]
 
@@ -32,7 +32,7 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_an_experiment_runs_from_the_installed_wheel(installed: Path, tmp_path: Path) -> None:
-    spec = write_experiment(tmp_path, scale=0.02)
+    spec = write_experiment(tmp_path, brief, scale=0.02)
     env = {**environment(), "PYTHONPATH": str(installed)}
     where = [sys.executable, "-c", "import runner; print(runner.__file__)"]
     found = subprocess.run(where, cwd=tmp_path, env=env, check=True, capture_output=True, text=True).stdout

@@ -105,6 +105,30 @@ WRITERS = {"cli/run_spec.py", "execution/readiness.py"}
 """Where the target's flag, and what a server says of itself, go into an event."""
 
 
+def test_every_client_shares_the_certificates() -> None:
+    """One that reads them for itself holds up the event loop in which load is sent."""
+    made, own = 0, []
+    for path in sorted((ROOT / "runner").rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            match node:
+                case ast.Call(func=ast.Attribute(value=ast.Name("httpx"), attr="AsyncClient" | "Client")):
+                    made += 1
+                    verify = [ast.unparse(word.value) for word in node.keywords if word.arg == "verify"]
+                    own += [f"{path.relative_to(ROOT)}:{node.lineno}"] * (verify != ["trusted()"])
+                case ast.Attribute(value=ast.Name("httpx"), attr="get" | "post" | "request" | "stream" as name):
+                    own.append(f"{path.relative_to(ROOT)}:{node.lineno}: {name}")
+    assert made >= 10 and own == []
+
+
+def test_the_certificates_are_read_once_and_believed() -> None:
+    import ssl
+
+    from runner.tls import trusted
+
+    assert trusted() is trusted()
+    assert trusted().verify_mode is ssl.CERT_REQUIRED and trusted().check_hostname
+
+
 def test_load_record_checks_and_report_know_nothing_of_a_cluster() -> None:
     rooms = ("analysis", "checks", "execution", "load", "plan", "record", "report", "sample")
     found = [

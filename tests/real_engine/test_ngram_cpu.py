@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import json
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 import vllm_cpu
 from finished_run import Finished
-from prometheus_client.parser import text_string_to_metric_families
+from kept_evidence import counted_exactly, log_of, one_text
 
-from runner.record.record import Record, Round
+from runner.record.record import Record
 
 pytestmark = pytest.mark.timeout(900)
 
@@ -32,31 +29,6 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Finished:
 @pytest.fixture(scope="module")
 def record(run: Finished) -> Record:
     return run.record
-
-
-def log_of(run: Finished, arm: str) -> str:
-    return (run.directory / "artifacts" / f"{arm}-1" / "engine.log").read_text("utf-8", errors="replace")
-
-
-def series(run: Finished, round_: Round, moment: str) -> dict[str, float]:
-    """A scrape's sums by name, read by the library from the raw text."""
-    stem = f"{round_.phase}-c{round_.concurrency}-r{round_.number}-{moment}.prom"
-    text = (run.directory / "artifacts" / f"{round_.arm}-1" / stem).read_text("utf-8")
-    sums: dict[str, float] = {}
-    for family in text_string_to_metric_families(text):
-        for sample in family.samples:
-            sums[sample.name] = sums.get(sample.name, 0.0) + sample.value
-    return sums
-
-
-def moved(run: Finished, round_: Round, name: str) -> float | None:
-    before, after = series(run, round_, "before"), series(run, round_, "after")
-    return after[name] - before[name] if name in after else None
-
-
-def bodies(run: Finished, arm: str, stem: str) -> Iterator[Any]:
-    for line in (run.directory / "artifacts" / f"{arm}-1" / f"{stem}-responses.jsonl").read_text("ascii").splitlines():
-        yield json.loads("".join(chunk for _, chunk in json.loads(line)["chunks"]))
 
 
 def test_the_run_passes_and_says_that_it_is_real(run: Finished) -> None:
@@ -95,34 +67,16 @@ def test_the_counters_are_those_of_the_raw_scrapes_and_exact(run: Finished, reco
     assert len(rounds) == len(ARMS) * 5
     for round_ in rounds:
         window = round_.of_role("warm-up", "excluded", "measured")
-        assert [one.verdict for one in window] == ["ok"] * (10 if round_.concurrency == 1 else 17)
-        assert moved(run, round_, "vllm:request_success_total") == len(window)
-        assert moved(run, round_, "vllm:generation_tokens_total") == 96 * len(window)
-        stem = f"{round_.phase}-c{round_.concurrency}-r{round_.number}"
-        assert sum(body["usage"]["completion_tokens"] for body in bodies(run, round_.arm, stem)) == 96 * len(window)
-        drafts = moved(run, round_, "vllm:spec_decode_num_drafts_total")
-        if round_.arm != "on":
-            assert drafts is None  # not 0: the engine does not have it
-            continue
-        [proof] = [engine.proof for engine in record.of_arm("on")]
-        assert proof is not None and proof.drafts and proof.draft_tokens and proof.accepted
-        # greedy, one prompt: each request drafts as the proof's did
-        assert drafts == len(window) * proof.drafts
-        assert moved(run, round_, "vllm:spec_decode_num_draft_tokens_total") == len(window) * proof.draft_tokens
-        assert moved(run, round_, "vllm:spec_decode_num_accepted_tokens_total") == len(window) * proof.accepted
+        assert len(window) == (10 if round_.concurrency == 1 else 17)
+    counted_exactly(run, 96, "on")
     counters = run.report.split("(`draft-counters`)")[1]
     assert re.search(r"\| Drafts +\| +140 \|", counters), counters[:600]
 
 
-def test_the_output_is_judged_and_identical(run: Finished, record: Record) -> None:
+def test_the_output_is_judged_and_identical(run: Finished) -> None:
     [finding] = [one for one in run.result["checks"] if one["check"] == "same-output"]
     assert finding["judgement"] == "pass"
-    texts = {
-        body["choices"][0]["message"]["content"]
-        for round_ in record.all_rounds()
-        for body in bodies(run, round_.arm, f"{round_.phase}-c{round_.concurrency}-r{round_.number}")
-    }
-    assert len(texts) == 1 == len({one.output_id for round_ in record.all_rounds() for one in round_.ok})
+    assert one_text(run)
 
 
 def test_what_this_build_does_not_print_is_absent(run: Finished, record: Record) -> None:

@@ -11,6 +11,7 @@ from cluster_kit import PYTHON
 
 MODEL = str(vllm_cpu.MODELS / "tiny-model")
 ENV = {"HOME": "/tmp", "HF_HUB_OFFLINE": "1", "VLLM_NO_USAGE_STATS": "1", "PYTHONUNBUFFERED": "1"}
+FLAGS = "--served-model-name tiny --max-model-len 2048 --enforce-eager --kv-cache-memory-bytes 64M --max-num-seqs 4"
 SHM = "1Gi"
 STARTUP = {
     "httpGet": {"path": "/health", "port": 8000},

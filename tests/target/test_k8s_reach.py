@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import errno
 import socket
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 import pytest
@@ -36,9 +38,35 @@ def test_a_refusal_is_an_answer_of_a_pod_that_does_not_listen_yet() -> None:
     assert "{transport: node-port}" in str(told.value) and "{transport: port-forward}" in str(told.value)
 
 
-def test_whoever_listens_is_reached() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        reached(server.getsockname()[1], listening=True)
+class Answering(BaseHTTPRequestHandler):
+    status = 200
+
+    def do_GET(self) -> None:
+        self.send_response(self.status)
+        self.send_header("Content-Length", "0")
+        self.end_headers()
+
+    def log_message(self, *_: Any) -> None:
+        pass
+
+
+@pytest.mark.parametrize(("status", "engine"), [(200, True), (503, True), (404, False), (502, False)])
+def test_a_proxy_that_takes_every_connection_is_not_the_engine(
+    monkeypatch: pytest.MonkeyPatch, status: int, engine: bool
+) -> None:
+    monkeypatch.setattr(target, "_REACH_SECONDS", 4.0)
+    handler = type("Handler", (Answering,), {"status": status})
+    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        try:
+            reached(server.server_port, listening=False)
+            if engine:
+                reached(server.server_port, listening=True)
+                return
+            with pytest.raises(TargetError, match=f"answers /health with HTTP {status}"):
+                reached(server.server_port, listening=True)
+        finally:
+            server.shutdown()
 
 
 @pytest.mark.parametrize("listening", [True, False])

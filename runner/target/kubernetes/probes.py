@@ -10,6 +10,7 @@ from runner.engine.chat import read_reply
 from runner.engine.exposition import ExpositionError, MixedModelsError, parse
 from runner.engine.served import CHAT_PATH, METRICS_PATH, MODELS_PATH, read_models
 from runner.engine.verdict import Verdict
+from runner.tls import trusted
 
 _ASK_SECONDS = 10.0
 _ANSWER_SECONDS = 120.0
@@ -34,7 +35,7 @@ class Probed:
 
 def probe(url: str) -> Probed:
     """Ask the engine at `url` once. Blocks, never raises."""
-    with httpx.Client(trust_env=False, timeout=_ASK_SECONDS) as client:
+    with httpx.Client(verify=trusted(), trust_env=False, timeout=_ASK_SECONDS) as client:
         try:
             models = read_models(client.get(url + MODELS_PATH).content)
         except httpx.HTTPError as error:

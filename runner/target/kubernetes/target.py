@@ -7,6 +7,8 @@ from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import Any
 
+import httpx
+
 from runner.plan.model import Arm, Plan
 from runner.record.events import Warned
 from runner.spec.load import Spec
@@ -238,13 +240,30 @@ async def _reached(endpoint: str, transport: str, *, listening: bool = True) -> 
                     writer.close()
                     with contextlib.suppress(OSError):
                         await writer.wait_closed()
-                    return
+                    stranger = await _stranger(endpoint) if listening else None
+                    if stranger is None:
+                        return
+                    why = stranger
+                    await asyncio.sleep(_REACH_AGAIN)
     what = "the engine is Ready and" if listening else "the engine's Pod has an address and"
     raise TargetError(
         f"{what} cannot be reached from here at {endpoint} ({transport}): {why}. Run on the cluster's node or in the "
         f"cluster, or choose another way: kubernetes: {{transport: node-port}} where its nodes can be reached, or "
         f"kubernetes: {{transport: port-forward}}, which measures no token latency"
     )
+
+
+async def _stranger(endpoint: str) -> str | None:
+    """Why it is not an engine that takes connections there: networks have proxies that take all, and answer for whom
+    they do not reach. Every vLLM has /health."""
+    async with httpx.AsyncClient(trust_env=False, timeout=_REACH_SECONDS) as client:
+        try:
+            status = (await client.get(f"{endpoint}/health")).status_code
+        except httpx.HTTPError as error:
+            return str(error) or type(error).__name__
+    if status in (200, 503):
+        return None
+    return f"something else takes the connection, and answers /health with HTTP {status}"
 
 
 def _node(cluster: Cluster, pod: dict[str, Any]) -> dict[str, Any]:
