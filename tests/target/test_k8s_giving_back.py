@@ -13,7 +13,7 @@ from kubernetes_plans import planned
 from small_cluster import Object, SmallCluster
 
 from runner.record.events import BaselineRestored, Event, Warned
-from runner.target.base import Stay
+from runner.target.base import Stay, TargetError
 from runner.target.kubernetes import calls, occupation, rolling
 from runner.target.kubernetes.cluster import MANAGER, Cluster, ClusterError
 from runner.target.kubernetes.occupation import Occupation
@@ -295,3 +295,64 @@ def test_a_pod_that_is_turned_away_does_not_scale_the_baseline_down(tmp_path: Pa
     assert restored.restored and place.as_it_was()
     scaled = [one for one in place.cluster.writes if one[0] == "scale"]
     assert len(scaled) == 1  # to free the GPU, before it was put back
+
+
+def service(**labels: str) -> Object:
+    return {"kind": "Service", "metadata": {"name": "vllm", "labels": labels}, "spec": {"selector": {"app": "vllm"}}}
+
+
+def with_service(place: Place, times: int = 1) -> list[BaselineRestored]:
+    async def all_of_it() -> None:
+        await place.take()
+        try:
+            for _ in range(times):
+                await place.occupation.service(service())
+        finally:
+            await place.occupation.give_back()
+
+    asyncio.run(all_of_it())
+    return place.restored()
+
+
+def test_the_service_is_made_once_and_removed(tmp_path: Path) -> None:
+    place = Place(tmp_path)
+    restored = with_service(place, 2)
+    assert [one.what for one in restored] == ["Service demo/vllm", "Deployment demo/vllm"]
+    assert all(one.restored for one in restored)
+    assert [verb for verb, kind, _ in place.cluster.writes if kind == "Service"] == ["create", "delete"]
+
+
+def test_somebody_elses_service_is_neither_changed_nor_removed(tmp_path: Path) -> None:
+    place = Place(tmp_path)
+    theirs = place.cluster.create(service(theirs="yes"))
+    with pytest.raises(TargetError, match="somebody else made the Service vllm since the survey"):
+        with_service(place)
+    assert place.cluster.objects["Service", "vllm"] == theirs
+    assert place.as_it_was()
+
+
+def test_a_service_that_was_made_again_by_somebody_else_is_theirs(tmp_path: Path) -> None:
+    place = Place(tmp_path)
+
+    def made_again(verb: str, kind: str, name: str) -> None:
+        if (verb, kind) == ("get", "Service"):
+            place.cluster.objects["Service", "vllm"] = {**service(), "metadata": {"name": "vllm", "uid": "theirs"}}
+
+    place.cluster.before = made_again
+    with pytest.raises(TargetError, match="made again, by somebody else"):
+        with_service(place, 2)
+    assert place.cluster.objects["Service", "vllm"]["metadata"]["uid"] == "theirs"
+
+
+def test_a_service_whose_answer_is_lost_is_removed_all_the_same(tmp_path: Path) -> None:
+    place = Place(tmp_path)
+
+    def lost(verb: str, kind: str, name: str) -> None:
+        if (verb, kind) == ("create", "Service"):
+            raise ClusterError("the connection was reset", unsure=True)
+
+    place.cluster.after = lost
+    with pytest.raises(ClusterError, match="reset"):
+        with_service(place)
+    assert ("Service", "vllm") not in place.cluster.objects
+    assert place.as_it_was()

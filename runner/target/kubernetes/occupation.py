@@ -17,6 +17,7 @@ from runner.target.kubernetes.difference import RUNTIME, differences
 from runner.target.kubernetes.giving_back import Outcome, Taken, give_back
 from runner.target.kubernetes.ground import engine_container, held_by_another
 from runner.target.kubernetes.hold import Hold, NotOurs, written_out
+from runner.target.kubernetes.own_service import OwnService
 from runner.target.kubernetes.ownership import owned_by
 from runner.target.kubernetes.rolling import pods_of, rolled_out
 from runner.target.kubernetes.rollout import gone
@@ -39,7 +40,7 @@ class Occupation:
         self._facts: dict[str, str | None] = {}
         self._commands = ByHand.on(cluster, settings.kubeconfig)
         self._taken: list[Taken] = []
-        self._service: dict[str, Any] | None = None
+        self._service: OwnService | None = None
         self._baseline: Hold | None = None
         self._patience = Patience(_AWAY_SECONDS, self._waits)
         self.hold = Hold(cluster, settings.name, None)
@@ -87,18 +88,20 @@ class Occupation:
         return engine_container(self._settings, self.hold.saved)
 
     async def service(self, manifest: dict[str, Any]) -> dict[str, Any]:
-        """Make the Service that leads to the conditions' Pods; it is removed with the rest."""
+        """Make the Service that leads to the conditions' Pods, once; it is removed with the rest. Raises TargetError
+        where it is somebody else's."""
         if self._service is None:
             name = manifest["metadata"]["name"]
+            service = self._service = OwnService(self._cluster, name, self._stay.run)
             self._take(
                 f"Service {self._cluster.namespace}/{name}",
                 "removed: it did not exist before",
                 self._commands.remove(f"service/{name}"),
-                lambda: self._service_removed(name),
-                lambda: self._hastily_service_removed(name),
+                lambda: self._service_removed(service),
+                lambda: self._hastily_service_removed(service),
             )
-        self._service = await written(lambda: self._cluster.apply(manifest))
-        return self._service
+        service = self._service
+        return await written(lambda: service.make(manifest))
 
     async def give_back(self) -> None:
         """Put everything back, the last taken first, and say of each whether it is what it was; what fails keeps
@@ -195,18 +198,13 @@ class Occupation:
             self._cluster.delete("Deployment", self.hold.name, uid=live["metadata"]["uid"])
         return "it is deleted, and the end of its Pods was not waited for"
 
-    async def _service_removed(self, name: str) -> Outcome:
-        ask = self._patience.ask
-        live = self._service or await ask(lambda: read(lambda: self._cluster.get("Service", name)))
-        if live is not None:
-            uid = live["metadata"]["uid"]
-            await ask(lambda: written(lambda: self._cluster.delete("Service", name, uid=uid)))
+    async def _service_removed(self, service: OwnService) -> Outcome:
+        await self._patience.ask(lambda: written(service.remove))
         return Outcome()
 
-    def _hastily_service_removed(self, name: str) -> str:
-        live = self._service or self._cluster.get("Service", name)
-        if live is not None:
-            self._cluster.delete("Service", name, uid=live["metadata"]["uid"])
+    @staticmethod
+    def _hastily_service_removed(service: OwnService) -> str:
+        service.remove()
         return "it is deleted"
 
     async def _gone(self, deployment: dict[str, Any]) -> None:
