@@ -13,7 +13,7 @@ from kubernetes_plans import planned
 from small_cluster import Object, SmallCluster
 
 from runner.record.events import BaselineRestored, Event, Warned
-from runner.target.base import Stay, TargetError
+from runner.target.base import Declined, Stay, TargetError
 from runner.target.kubernetes import calls, occupation, rolling
 from runner.target.kubernetes.cluster import MANAGER, Cluster, ClusterError
 from runner.target.kubernetes.occupation import Occupation
@@ -122,7 +122,7 @@ def test_a_server_that_is_away_is_waited_for_and_that_is_told(tmp_path: Path) ->
     ]
     assert place.as_it_was()
     told = [one.text for one in place.events if isinstance(one, Warned)]
-    assert told and told[0].startswith("the API server cannot be reached; waiting")
+    assert told and told[0].startswith("the API server cannot be reached; waiting for it, for up to 600 s")
 
 
 def test_a_server_that_stays_away_is_not_waited_for_without_end(
@@ -140,6 +140,25 @@ def test_a_server_that_stays_away_is_not_waited_for_without_end(
     [restored] = place.given_back(from_now)
     assert not restored.restored and restored.reason == "the API server cannot be reached"
     assert restored.by_hand.startswith("kubectl ")
+
+
+def test_a_run_that_cannot_save_is_declined_before_it_takes_anything(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(occupation, "_LOST_SECONDS", 0.05)
+    place = Place(tmp_path)
+    (tmp_path / "baseline.json").mkdir()
+    with pytest.raises(Declined, match="nothing was changed"):
+        asyncio.run(place.occupation.save())
+
+    def away(verb: str, kind: str, name: str) -> None:
+        if kind == "Pod":
+            raise ClusterError("the API server cannot be reached")
+
+    place.cluster.before = away
+    with pytest.raises(Declined, match="cannot be reached; nothing was changed"):
+        asyncio.run(place.occupation.save())
+    assert place.cluster.writes == [("create", "Deployment", "vllm")]  # by the user
 
 
 def test_what_is_refused_for_good_is_not_asked_again(tmp_path: Path) -> None:

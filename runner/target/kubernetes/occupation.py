@@ -25,6 +25,8 @@ from runner.target.kubernetes.settings import Settings
 
 SAVED = "baseline.json"
 _GONE_SECONDS = 120.0
+_LOST_SECONDS = 30.0
+"""For which the API server may be away before anything is measured."""
 _AWAY_SECONDS = 600.0
 """For which the API server may be away while something is given back: a cluster that is started again, or moved."""
 _SEEN_SECONDS = 5.0
@@ -42,7 +44,7 @@ class Occupation:
         self._taken: list[Taken] = []
         self._service: OwnService | None = None
         self._baseline: Hold | None = None
-        self._patience = Patience(_AWAY_SECONDS, self._waits)
+        self._patience = self._patient(_LOST_SECONDS)
         self.hold = Hold(cluster, settings.name, None)
         """Of the Deployment in which the conditions run."""
 
@@ -52,7 +54,7 @@ class Occupation:
         if named is not None:
             try:
                 self._baseline = await self._saved(named.deployment)
-            except (TargetError, ClusterError) as error:
+            except (TargetError, ClusterError, OSError) as error:
                 raise Declined(f"{error}; nothing was changed") from None
             if self._settings.patches:
                 self.hold = self._baseline
@@ -106,6 +108,7 @@ class Occupation:
     async def give_back(self) -> None:
         """Put everything back, the last taken first, and say of each whether it is what it was; what fails keeps
         nothing else from being put back. Never raises but for being cancelled, and tells that first."""
+        self._patience = self._patient(_AWAY_SECONDS)
         await give_back(self._taken, self._stay.emit)
 
     async def _saved(self, name: str) -> Hold:
@@ -227,8 +230,9 @@ class Occupation:
     async def _listed(self, kind: str, labels: dict[str, str]) -> list[dict[str, Any]]:
         return await self._patience.ask(lambda: read(lambda: self._cluster.list(kind, labels=labels)))
 
-    def _waits(self, why: str) -> None:
-        self._warn(f"namespace {self._cluster.namespace}", f"{why}; waiting for up to {_AWAY_SECONDS:g} s")
+    def _patient(self, seconds: float) -> Patience:
+        about = f"namespace {self._cluster.namespace}"
+        return Patience(seconds, lambda why: self._warn(about, f"{why}; waiting for it, for up to {seconds:g} s"))
 
     def _warn(self, about: str, text: str) -> None:
         """Tell what goes on; that it cannot be recorded keeps nothing from being put back."""
