@@ -6,6 +6,7 @@ import platform
 import signal
 import traceback
 from argparse import ArgumentParser
+from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -19,11 +20,15 @@ from runner.execution.run import execute
 from runner.exit_code import ExitCode
 from runner.record.directory import JOURNAL, PLAN, SPEC, create_run_directory, write_whole
 from runner.record.events import Event, Interrupted, RunFinished, RunnerFailed, RunStarted
-from runner.record.journal import JournalWriter
+from runner.record.journal import JournalError, JournalWriter
 from runner.report.summary import terminal_summary
 from runner.report.write import write_report
 from runner.target.base import Target
 from runner.target.choose import found_kubeconfig
+
+_BOUNCE = 1.0
+"""Seconds within which signals that follow the first one are the same wish: a hang-up comes from the terminal and from
+the shell, and a key is held a moment."""
 
 
 def main(argv: list[str]) -> int:
@@ -39,7 +44,8 @@ def main(argv: list[str]) -> int:
         tell(*inputs.refused)
         return ExitCode.INVALID
     target = inputs.target
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # until the run has begun, it is as Ctrl-C
+    for number in _heeded():
+        signal.signal(number, signal.default_int_handler)  # until the run has begun, each is as Ctrl-C
     try:
         _say_target(inputs)
         code = _surveyed(inputs, agreed=options.yes)
@@ -56,9 +62,14 @@ def main(argv: list[str]) -> int:
         tell(f"run: cannot write {error.filename}: {error.strerror}; nothing was started")
         return ExitCode.REFUSED
     failed = _carry_out(inputs, target, directory)
-    reported = write_report(directory)
     if failed:
         tell(failed)
+    try:
+        reported = write_report(directory)
+    except (OSError, JournalError) as error:
+        tell(f"run: no report: {error}; once that is mended, `run report {directory}` makes it")
+        say(str(directory))
+        return ExitCode.INTERNAL
     say(terminal_summary(reported), str(directory))
     return int(reported.code)
 
@@ -121,9 +132,23 @@ def _carry_out(inputs: Inputs, target: Target, directory: Path) -> str | None:
             pass  # a second signal: the first one is journaled, what could be put in order has been
         except Exception as error:
             failed = traceback.format_exc()
-            emit(RunnerFailed(error=f"{type(error).__name__}: {error}"))
-        emit(RunFinished(seconds=round(context.clock.now() / 1e9, 3)))
+            _recorded(emit, RunnerFailed(error=f"{type(error).__name__}: {error}"))
+        _recorded(emit, RunFinished(seconds=round(context.clock.now() / 1e9, 3)))
     return failed
+
+
+def _recorded(emit: Callable[[Event], None], event: Event) -> None:
+    """Where nothing can be recorded any more, what is recorded stands, and the run comes to its end all the same."""
+    try:
+        emit(event)
+    except OSError as error:
+        tell(f"run: this could not be recorded: {event.event}: {error}")
+
+
+def _heeded() -> tuple[signal.Signals, ...]:
+    """The signals that end a run in good order: a lost ssh session's too, unless it is to be outlived (nohup)."""
+    outlived = signal.getsignal(signal.SIGHUP) == signal.SIG_IGN
+    return (signal.SIGINT, signal.SIGTERM, *(() if outlived else (signal.SIGHUP,)))
 
 
 async def _until_done_or_stopped(context: Context, target: Target) -> None:
@@ -131,14 +156,17 @@ async def _until_done_or_stopped(context: Context, target: Target) -> None:
     in order."""
     loop = asyncio.get_running_loop()
     work = asyncio.ensure_future(execute(context, target))
-    signals = (signal.SIGINT, signal.SIGTERM)
+    signals = _heeded()
+    first = 0.0
 
     def stop(number: signal.Signals) -> None:
-        if context.stop.is_set():
+        nonlocal first
+        if not context.stop.is_set():
+            first = loop.time()
+            context.stop.set()
+            _recorded(context.emit, Interrupted(signal=number.name))
+        elif loop.time() - first >= _BOUNCE:
             work.cancel()
-            return
-        context.emit(Interrupted(signal=number.name))
-        context.stop.set()
 
     for number in signals:
         loop.add_signal_handler(number, stop, number)

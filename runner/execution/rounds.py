@@ -79,6 +79,7 @@ class RoundRunner:
         for seen in others:
             context.emit(seen)
         place = replace(place, engine=engine_identity(self._engine, after.scrape))
+        await self._engine.look()
         self._scraped(place, "after", after.scrape)
         context.emit(
             RoundFinished(
@@ -86,7 +87,7 @@ class RoundRunner:
                 busy_before=before.reason,
                 busy_after=after.reason,
                 sampling_interval=interval,
-                complete=not context.stop.is_set() and len(measured) == phase.requests,
+                complete=self._lived(after.scrape) and not context.stop.is_set() and len(measured) == phase.requests,
             )
         )
         return _fastest([*warm, *measured], latency)
@@ -109,6 +110,10 @@ class RoundRunner:
         judged = [judge_exchange(one, model=self._model, stream=self._phase.stream) for one in done]
         self._watch.answered(judged)
         return judged
+
+    def _lived(self, last: Scrape) -> bool:
+        """Whether nothing says that the engine has ended: the requests that a dead one refuses come back at once."""
+        return self._engine.exit_code() is None and self._engine.stranger() is None and not last.refused
 
     def _prompt(self, index: int) -> int:
         return index % len(self._encoded)

@@ -1,5 +1,6 @@
 """The journal: one JSON object per event, each flushed before the run goes on."""
 
+import contextlib
 import json
 from collections.abc import Iterator
 from pathlib import Path
@@ -25,8 +26,8 @@ class JournalWriter:
     def __call__(self, event: Event) -> None:
         """Write one event; it is on its way to the disk when this returns."""
         self._file.write(_line({"n": self._number, **event.model_dump()}) + "\n")
+        self._number += 1  # a line that does not fit on the disk stays with the file's buffer, and comes later
         self._file.flush()
-        self._number += 1
 
     def __enter__(self) -> Self:
         return self
@@ -34,7 +35,8 @@ class JournalWriter:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._file.close()
+        with contextlib.suppress(OSError):  # whoever wrote what is still in the buffer was told
+            self._file.close()
 
 
 def _line(value: dict[str, Any]) -> str:

@@ -26,7 +26,7 @@ from conftest import (
 )
 
 SCALE = 0.02
-SIGNALS = [signal.SIGINT, signal.SIGTERM]
+SIGNALS = [signal.SIGINT, signal.SIGTERM, signal.SIGHUP]
 
 
 def test_0_all_held(small: Finished) -> None:

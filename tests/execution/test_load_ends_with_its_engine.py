@@ -7,6 +7,7 @@ import asyncio
 import pytest
 
 from runner.execution import rounds
+from runner.sample.scrape import Scrape
 
 
 class Engine:
@@ -68,3 +69,19 @@ def test_one_that_lives_goes_on() -> None:
 
 def test_a_run_that_is_told_to_stop_stops_the_load() -> None:
     assert over_within(Engine(), 30, told=True)
+
+
+@pytest.mark.parametrize(
+    ("engine", "refused", "lived"),
+    [
+        (Engine(), False, True),
+        (Engine(code=137, at=0), False, False),
+        (Engine(stranger="the Pod was deleted", at=0), False, False),
+        (Engine(), True, False),
+    ],
+    ids=["lives", "ended", "another", "refuses"],
+)
+def test_a_round_is_complete_only_where_its_engine_lived(engine: Engine, refused: bool, lived: bool) -> None:
+    runner = rounds.RoundRunner.__new__(rounds.RoundRunner)
+    runner._engine = engine  # type: ignore[assignment]
+    assert runner._lived(Scrape(0, "", None, None, refused)) is lived

@@ -30,7 +30,7 @@ class Server:
     def apply(self, manifest: Object, *, force: bool) -> Object:
         assert force
         made = copy.deepcopy(self.live) or deployment(managers=[])
-        made["spec"] = copy.deepcopy(manifest["spec"])
+        made["spec"].update(copy.deepcopy(manifest["spec"]))
         return self._written(made, MANAGER)
 
     def replace(self, body: Object) -> Object:
@@ -182,3 +182,82 @@ def test_the_saved_object_keeps_its_owners_and_loses_its_identity() -> None:
     written = written_out(deployment("user"))
     assert '"manager": "kubectl"' in written
     assert "resourceVersion" not in written and "uid" not in written and "generation" not in written
+
+
+def lost_once(server: Server, then: Callable[[], None] = lambda: None) -> None:
+    """The next write's answer is lost; `then` happens before anything else does."""
+
+    def lose() -> None:
+        server.lose = lambda: None
+        then()
+        raise ClusterError("the connection was reset", unsure=True)
+
+    server.lose = lose
+
+
+def test_a_scaling_whose_answer_is_lost_is_no_strangers() -> None:
+    server = Server(deployment("user"))
+    hold = held(server)
+    hold.apply(deployment("off", launch="run.1"))
+    lost_once(server)
+    with pytest.raises(ClusterError, match="reset"):
+        hold.scale(0)
+    assert hold.scale(0)["spec"]["replicas"] == 0
+    hold.put_back()
+    assert server.live is not None and server.live["spec"] == deployment("user")["spec"]
+
+
+def test_a_preparation_whose_answer_is_lost_is_no_strangers() -> None:
+    user = deployment("user")
+    user["spec"]["strategy"] = {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": "25%", "maxUnavailable": 0}}
+    server = Server(user)
+    hold = held(server)
+    condition = deployment("off", launch="run.1")
+    condition["spec"]["strategy"] = {"type": "Recreate"}
+    lost_once(server)
+    with pytest.raises(ClusterError, match="reset"):
+        hold.apply(condition)
+    assert server.live is not None and server.live["spec"]["strategy"]["rollingUpdate"]["maxSurge"] == 0
+    hold.put_back()
+    assert server.live["spec"] == user["spec"]
+
+
+def test_what_was_meant_is_not_what_somebody_else_wrote_on_top() -> None:
+    server = Server(deployment("user"))
+    hold = held(server)
+
+    def theirs() -> None:
+        assert server.live is not None
+        server.live["spec"]["template"]["spec"]["containers"][0]["args"] = ["theirs"]
+
+    lost_once(server, theirs)
+    with pytest.raises(ClusterError, match="reset"):
+        hold.scale(0)
+    for write in (lambda: hold.scale(0), hold.put_back):
+        with pytest.raises(NotOurs, match="somebody else changed"):
+            write()
+
+
+def test_what_somebody_else_writes_right_after_a_scaling_is_not_taken_for_it() -> None:
+    server = Server(deployment("user"))
+    hold = held(server)
+
+    def theirs() -> None:
+        assert server.live is not None
+        server.live["spec"]["template"]["spec"]["containers"][0]["args"] = ["theirs"]
+
+    server.lose = theirs
+    with pytest.raises(NotOurs, match="somebody else changed"):
+        hold.scale(0)
+
+
+def test_what_this_run_made_and_is_being_deleted_is_still_its_own() -> None:
+    server = Server(None)
+    hold = Hold(cast(Cluster, server), "vllm", None)
+    made = hold.apply(deployment("off", launch="run.1"))
+    ending = {"deletionTimestamp": "2026-11-30T17:00:00Z", "finalizers": ["foregroundDeletion"]}
+    server.live = {**made, "metadata": {**made["metadata"], **ending}}
+    assert hold.made() == server.live
+    server.live = {**server.live, "metadata": {**server.live["metadata"], "uid": "another"}}
+    with pytest.raises(NotOurs, match="deleted and made again"):
+        hold.made()

@@ -6,7 +6,7 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
-from runner.target.kubernetes.belonging import launch_of
+from runner.target.kubernetes.belonging import deleting, launch_of
 from runner.target.kubernetes.cluster import MANAGER, Cluster, ClusterError
 from runner.target.kubernetes.difference import RUNTIME, Difference, differences
 from runner.target.kubernetes.ownership import owned_by
@@ -40,6 +40,7 @@ class Hold:
         self._cluster, self.name, self.saved = cluster, name, saved
         self._last = saved
         self._sent: str | None = None
+        self._meant: dict[str, Any] | None = None
 
     def apply(self, manifest: dict[str, Any]) -> dict[str, Any]:
         """Server-side apply of a condition's manifest. Raises NotOurs where somebody else wrote in between."""
@@ -71,7 +72,8 @@ class Hold:
         first = preparation(manifest, live)
         if first is None:
             return live
-        self._last = self._cluster.apply(first, force=True)
+        self._meant = _with(live, strategy=first["spec"]["strategy"])
+        self._last, self._meant = self._cluster.apply(first, force=True), None
         return self._last
 
     def scale(self, replicas: int) -> dict[str, Any]:
@@ -81,6 +83,7 @@ class Hold:
             if live is None:
                 raise self._deleted()
             self._own(live)
+            self._meant = _with(live, replicas=replicas)
             try:
                 self._cluster.scale(self.name, replicas, resource_version=live["metadata"]["resourceVersion"])
             except ClusterError as error:
@@ -88,9 +91,11 @@ class Hold:
                     raise
                 time.sleep(_BETWEEN / 10)
                 continue
-            self._last = self._cluster.get("Deployment", self.name)
-            assert self._last is not None
-            return self._last
+            scaled = self._cluster.get("Deployment", self.name)
+            if scaled is None:
+                raise self._deleted()
+            self._own(scaled)
+            return scaled
         raise AssertionError("the last attempt returns or raises")
 
     def untouched(self) -> bool:
@@ -107,7 +112,9 @@ class Hold:
         live = self._cluster.get("Deployment", self.name)
         if live is None or (self._last is None and (self._sent is None or _launch(live) != self._sent)):
             return None
-        self._own(live)
+        last = self._last
+        if not (deleting(live) and last is not None and live["metadata"]["uid"] == last["metadata"]["uid"]):
+            self._own(live)
         return live
 
     def put_back(self) -> dict[str, Any]:
@@ -150,7 +157,7 @@ class Hold:
 
     def _own(self, live: dict[str, Any]) -> None:
         """Raises NotOurs unless the object is as this run left it, but for what its controller writes. A write whose
-        answer was lost is known by its launch."""
+        answer was lost is known by its launch, or by being just what was meant to be written."""
         last = self._last
         if last is None:
             if _launch(live) is None or _launch(live) != self._sent:
@@ -159,6 +166,9 @@ class Hold:
         if live["metadata"]["uid"] != last["metadata"]["uid"]:
             raise NotOurs(f"the Deployment {self.name} was deleted and made again meanwhile", *self._both(live))
         if not differences(last, live, ignore=RUNTIME):
+            return
+        if self._meant is not None and not differences(self._meant, live, ignore=RUNTIME):
+            self._last, self._meant = live, None
             return
         if self._sent is not None and _launch(live) == self._sent and _launch(last) != self._sent:
             self._last = live
@@ -171,6 +181,11 @@ class Hold:
             differences(last, live, ignore=RUNTIME) if last is not None else [],
             differences(live, saved, ignore=RUNTIME) if saved is not None else [],
         )
+
+
+def _with(live: Mapping[str, Any], **spec: Any) -> dict[str, Any]:
+    """The object as it will be once these fields of its spec are written."""
+    return {**live, "spec": {**live["spec"], **spec}}
 
 
 def _launch(deployment: Mapping[str, Any]) -> str | None:

@@ -1,46 +1,36 @@
 """A run's time on a cluster: the baseline saved and probed, its place taken, and given back however the run ends."""
 
 import asyncio
+import contextlib
 import time
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from typing import Any
 
-from runner.record.events import BaselineRestored, BaselineSaved, Compared
+from runner.record.events import BaselineSaved, Warned
 from runner.target.base import Declined, Stay, TargetError
 from runner.target.kubernetes.baseline import compared, deployment_facts, probe_pod, serving_pod
+from runner.target.kubernetes.belonging import pods_of as owned_pods
 from runner.target.kubernetes.by_hand import ByHand
-from runner.target.kubernetes.calls import read, written
+from runner.target.kubernetes.calls import Patience, read, written
 from runner.target.kubernetes.cluster import MANAGER, Cluster, ClusterError
 from runner.target.kubernetes.difference import RUNTIME, differences
+from runner.target.kubernetes.giving_back import Outcome, Taken, give_back
 from runner.target.kubernetes.ground import engine_container, held_by_another
 from runner.target.kubernetes.hold import Hold, NotOurs, written_out
+from runner.target.kubernetes.own_service import OwnService
 from runner.target.kubernetes.ownership import owned_by
 from runner.target.kubernetes.rolling import pods_of, rolled_out
+from runner.target.kubernetes.rollout import gone
 from runner.target.kubernetes.settings import Settings
 
 SAVED = "baseline.json"
 _GONE_SECONDS = 120.0
+_LOST_SECONDS = 30.0
+"""For which the API server may be away before anything is measured."""
+_AWAY_SECONDS = 600.0
+"""For which the API server may be away while something is given back: a cluster that is started again, or moved."""
+_SEEN_SECONDS = 5.0
 _POLL = 0.5
-
-
-@dataclass(frozen=True, slots=True)
-class _Outcome:
-    """Why something is not as it was (None: it is), its facts before and after, and fields of it that differ."""
-
-    reason: str | None = None
-    compared: tuple[Compared, ...] = ()
-    differences: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class _Taken:
-    """Something that this run takes or makes, and how it is given back; `deleted` is the command by which a person does
-    that where it is not there any more."""
-
-    saved: BaselineSaved
-    back: Callable[[], Awaitable[_Outcome]]
-    deleted: str
 
 
 class Occupation:
@@ -51,9 +41,10 @@ class Occupation:
         self._limit = stay.plan.limits.startup_seconds
         self._facts: dict[str, str | None] = {}
         self._commands = ByHand.on(cluster, settings.kubeconfig)
-        self._taken: list[_Taken] = []
-        self._service: dict[str, Any] | None = None
+        self._taken: list[Taken] = []
+        self._service: OwnService | None = None
         self._baseline: Hold | None = None
+        self._patience = self._patient(_LOST_SECONDS)
         self.hold = Hold(cluster, settings.name, None)
         """Of the Deployment in which the conditions run."""
 
@@ -63,7 +54,7 @@ class Occupation:
         if named is not None:
             try:
                 self._baseline = await self._saved(named.deployment)
-            except (TargetError, ClusterError) as error:
+            except (TargetError, ClusterError, OSError) as error:
                 raise Declined(f"{error}; nothing was changed") from None
             if self._settings.patches:
                 self.hold = self._baseline
@@ -84,6 +75,7 @@ class Occupation:
             "removed: it did not exist before",
             self._commands.remove(f"deployment/{self.hold.name}"),
             self._removed,
+            self._hastily_removed,
         )
 
     @property
@@ -98,51 +90,26 @@ class Occupation:
         return engine_container(self._settings, self.hold.saved)
 
     async def service(self, manifest: dict[str, Any]) -> dict[str, Any]:
-        """Make the Service that leads to the conditions' Pods; it is removed with the rest."""
+        """Make the Service that leads to the conditions' Pods, once; it is removed with the rest. Raises TargetError
+        where it is somebody else's."""
         if self._service is None:
             name = manifest["metadata"]["name"]
+            service = self._service = OwnService(self._cluster, name, self._stay.run)
             self._take(
                 f"Service {self._cluster.namespace}/{name}",
                 "removed: it did not exist before",
                 self._commands.remove(f"service/{name}"),
-                lambda: self._service_removed(name),
+                lambda: self._service_removed(service),
+                lambda: self._hastily_service_removed(service),
             )
-        self._service = await written(lambda: self._cluster.apply(manifest))
-        return self._service
+        service = self._service
+        return await written(lambda: service.make(manifest))
 
     async def give_back(self) -> None:
         """Put everything back, the last taken first, and say of each whether it is what it was; what fails keeps
         nothing else from being put back. Never raises but for being cancelled, and tells that first."""
-        while self._taken:
-            await self._given_back(self._taken.pop())
-
-    async def _given_back(self, taken: _Taken) -> None:
-        started = time.monotonic()
-
-        def tell(found: _Outcome, by_hand: str = taken.saved.by_hand) -> None:
-            self._stay.emit(
-                BaselineRestored(
-                    what=taken.saved.what,
-                    how=taken.saved.how,
-                    restored=found.reason is None,
-                    reason=found.reason,
-                    compared=list(found.compared),
-                    differences=list(found.differences),
-                    by_hand=by_hand,
-                    seconds=round(time.monotonic() - started, 3),
-                )
-            )
-
-        try:
-            tell(await taken.back())
-        except asyncio.CancelledError:
-            tell(_Outcome("interrupted before it was done"))
-            raise
-        except NotOurs as error:
-            by_hand = taken.deleted if error.deleted else taken.saved.by_hand
-            tell(_Outcome(str(error), (), tuple(error.lines())), by_hand)
-        except (ClusterError, TargetError) as error:
-            tell(_Outcome(str(error)))
+        self._patience = self._patient(_AWAY_SECONDS)
+        await give_back(self._taken, self._stay.emit)
 
     async def _saved(self, name: str) -> Hold:
         saved = await read(lambda: self._cluster.get("Deployment", name))
@@ -161,19 +128,24 @@ class Occupation:
             "replaced by the saved object" if self._settings.patches else "scaled back, and compared",
             commands.replace(name, path) if self._settings.patches else commands.put_back(name, path),
             lambda: self._put_back(hold),
+            lambda: self._hastily_put_back(hold),
             facts=self._facts,
             deleted=commands.create(path),
         )
         return hold
 
-    async def _put_back(self, hold: Hold) -> _Outcome:
-        saved = hold.saved
+    async def _put_back(self, hold: Hold) -> Outcome:
+        saved, ask = hold.saved, self._patience.ask
         assert saved is not None
-        if hold is self.hold and not await read(hold.untouched):
+        if hold is self.hold and not await ask(lambda: read(hold.untouched)):
             # A baseline that surges would wait for the GPU that the last condition's Pod holds, and never end it.
-            await self._gone(await written(lambda: hold.scale(0)))
-        before = await read(lambda: pods_of(self._cluster, saved))
-        live = await written(hold.put_back)
+            scaled = await ask(lambda: written(lambda: hold.scale(0)))
+            try:
+                await self._gone(scaled)
+            except TargetError as error:  # its node may be lost: the baseline may come up all the same
+                self._warn(f"Deployment {self._cluster.namespace}/{hold.name}", f"{error}; it is put back all the same")
+        before = await ask(lambda: read(lambda: pods_of(self._cluster, saved)))
+        live = await ask(lambda: written(hold.put_back))
         if saved["spec"].get("replicas", 1) > 0:
             await rolled_out(
                 self._cluster,
@@ -181,11 +153,12 @@ class Occupation:
                 container=None,
                 limit=self._limit,
                 before=before,
-                halt=lambda: hold.scale(0),
+                halt=None,
+                lost=_AWAY_SECONDS,
             )
         else:
             await self._gone(live)
-        after = await read(lambda: self._cluster.get("Deployment", hold.name))
+        after = await ask(lambda: read(lambda: self._cluster.get("Deployment", hold.name)))
         if after is None:
             raise NotOurs(f"the Deployment {hold.name} was deleted meanwhile", [], [], deleted=True)
         left = [one.one() for one in differences(saved, after, ignore=RUNTIME)]
@@ -194,41 +167,85 @@ class Occupation:
         found = compared(self._facts, await self._look(after, quiet=False))
         unlike = [one.fact for one in found if one.equal is False]
         reasons = ["fields of it differ"] * bool(left) + [f"not as before: {', '.join(unlike)}"] * bool(unlike)
-        return _Outcome("; ".join(reasons) or None, tuple(found), tuple(left))
+        return Outcome("; ".join(reasons) or None, tuple(found), tuple(left))
 
-    async def _removed(self) -> _Outcome:
+    def _hastily_put_back(self, hold: Hold) -> str:
+        if hold is self.hold and not hold.untouched():
+            with contextlib.suppress(ClusterError):
+                self._seen(hold.scale(0))
+        hold.put_back()
+        return "the saved object is back, and whether it serves was not waited for"
+
+    def _seen(self, scaled: dict[str, Any]) -> None:
+        """Give the Deployment controller a moment to see a write that frees the GPU, before the next one."""
+        deadline = time.monotonic() + _SEEN_SECONDS
+        while time.monotonic() < deadline:
+            live = self._cluster.get("Deployment", scaled["metadata"]["name"]) or scaled
+            if (live.get("status") or {}).get("observedGeneration", 0) >= scaled["metadata"]["generation"]:
+                return
+            time.sleep(_POLL / 5)
+
+    async def _removed(self) -> Outcome:
         """Delete the Deployment that this run made, and wait until its Pods are gone."""
-        live = await read(self.hold.made)
+        ask = self._patience.ask
+        live = await ask(lambda: read(self.hold.made))
         if live is not None:
             uid = live["metadata"]["uid"]
-            await written(lambda: self._cluster.delete("Deployment", self.hold.name, uid=uid))
+            await ask(lambda: written(lambda: self._cluster.delete("Deployment", self.hold.name, uid=uid)))
             await self._gone(live)
-        return _Outcome()
+        return Outcome()
 
-    async def _service_removed(self, name: str) -> _Outcome:
-        live = self._service or await read(lambda: self._cluster.get("Service", name))
+    def _hastily_removed(self) -> str:
+        live = self.hold.made()
         if live is not None:
-            await written(lambda: self._cluster.delete("Service", name, uid=live["metadata"]["uid"]))
-        return _Outcome()
+            self._cluster.delete("Deployment", self.hold.name, uid=live["metadata"]["uid"])
+        return "it is deleted, and the end of its Pods was not waited for"
+
+    async def _service_removed(self, service: OwnService) -> Outcome:
+        await self._patience.ask(lambda: written(service.remove))
+        return Outcome()
+
+    @staticmethod
+    def _hastily_service_removed(service: OwnService) -> str:
+        service.remove()
+        return "it is deleted"
 
     async def _gone(self, deployment: dict[str, Any]) -> None:
-        """Wait until no Pod of it is left: a GPU is free only then. Raises TargetError."""
+        """Wait until no Pod of it runs any more: a GPU is free only then. Raises TargetError."""
         labels = deployment["spec"]["selector"].get("matchLabels") or {}
         grace = deployment["spec"]["template"]["spec"].get("terminationGracePeriodSeconds", 30)
         deadline = time.monotonic() + grace + _GONE_SECONDS
-        while pods := await read(lambda: self._cluster.list("Pod", labels=labels)):
+        sets: dict[str, dict[str, Any]] = {}
+        while True:
+            for one in await self._listed("ReplicaSet", labels):
+                sets[one["metadata"]["uid"]] = one  # one that is deleted may go before its Pods
+            pods = owned_pods(deployment, sets.values(), await self._listed("Pod", labels))
+            left = [pod["metadata"]["name"] for pod in pods if not gone([pod])]
+            if not left:
+                return
             if time.monotonic() > deadline:
-                names = ", ".join(pod["metadata"]["name"] for pod in pods)
-                raise TargetError(f"Pods of {deployment['metadata']['name']} do not end: {names}")
+                raise TargetError(f"Pods of {deployment['metadata']['name']} do not end: {', '.join(left)}")
             await asyncio.sleep(_POLL)
+
+    async def _listed(self, kind: str, labels: dict[str, str]) -> list[dict[str, Any]]:
+        return await self._patience.ask(lambda: read(lambda: self._cluster.list(kind, labels=labels)))
+
+    def _patient(self, seconds: float) -> Patience:
+        about = f"namespace {self._cluster.namespace}"
+        return Patience(seconds, lambda why: self._warn(about, f"{why}; waiting for it, for up to {seconds:g} s"))
+
+    def _warn(self, about: str, text: str) -> None:
+        """Tell what goes on; that it cannot be recorded keeps nothing from being put back."""
+        with contextlib.suppress(Exception):
+            self._stay.emit(Warned(source="the cluster", about=about, text=text))
 
     async def _look(self, deployment: dict[str, Any], *, quiet: bool) -> dict[str, str | None]:
         """The facts of a Deployment and of the engine that it runs. Raises TargetError where that is not in order;
         `quiet`: or where it serves others."""
         name = deployment["metadata"]["name"]
         labels = deployment["spec"]["selector"].get("matchLabels") or {}
-        replica_sets = await read(lambda: self._cluster.list("ReplicaSet", labels=labels))
-        pods = await read(lambda: self._cluster.list("Pod", labels=labels))
+        replica_sets = await self._listed("ReplicaSet", labels)
+        pods = await self._listed("Pod", labels)
         facts = deployment_facts(deployment, replica_sets)
         pod = serving_pod(deployment, replica_sets, pods)
         if pod is None and deployment["spec"].get("replicas", 1) > 0:
@@ -248,7 +265,8 @@ class Occupation:
         what: str,
         how: str,
         by_hand: str,
-        back: Callable[[], Awaitable[_Outcome]],
+        back: Callable[[], Awaitable[Outcome]],
+        hastily: Callable[[], str],
         facts: dict[str, str | None] | None = None,
         deleted: str | None = None,
     ) -> None:
@@ -262,5 +280,5 @@ class Occupation:
             artifact=SAVED if existed else None,
             by_hand=by_hand,
         )
-        self._taken.append(_Taken(saved, back, deleted or by_hand))
+        self._taken.append(Taken(saved, back, hastily, deleted or by_hand))
         self._stay.emit(saved)

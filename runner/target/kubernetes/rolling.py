@@ -40,13 +40,15 @@ async def rolled_out(
     container: str | None,
     limit: float,
     before: Collection[str],
-    halt: Callable[[], object],
+    halt: Callable[[], object] | None,
+    lost: float = _LOST,
     seen: Callable[[dict[str, Any]], Callable[[], list[str]]] = lambda _: list,
     addressed: Callable[[dict[str, Any]], Awaitable[None]] = _anywhere,
 ) -> RolledOut:
     """Wait for the rollout of `deployment` as it was written, for `limit` seconds. `before`: the UIDs of the Pods that
-    were there then. `halt` scales it to zero, where it makes one Pod after the other. `seen` hears of the new Pod as
-    soon as there is one, and gives what reads its log; `addressed` hears of it once it has an address, Ready or not,
+    were there then. `halt` scales it to zero, where it makes one Pod after the other; None: the next one is waited for,
+    as for a Deployment that has run before. The API server may be away for `lost` seconds. `seen` hears of the new Pod
+    as soon as there is one, and gives what reads its log; `addressed` hears of it once it has an address, Ready or not,
     and may raise. Raises TargetError."""
     started = time.monotonic()
     watch = PodWatch(started, frozenset(before), container)
@@ -59,7 +61,7 @@ async def rolled_out(
         try:
             now = await read(lambda: observe(cluster, deployment))
         except ClusterError as error:
-            if time.monotonic() - last_answer > _LOST:
+            if time.monotonic() - last_answer > lost:
                 raise TargetError(f"the cluster is lost: {error}") from None
             await asyncio.sleep(_POLL)
             continue
@@ -84,8 +86,10 @@ async def rolled_out(
         if progress.state in ("failed", "changed"):
             raise TargetError(progress.words)
         failure = watch.observe(now)
-        if failure is not None:
-            if failure.respawns:
+        if failure is not None and failure.respawns and halt is None:
+            words = failure.words
+        elif failure is not None:
+            if failure.respawns and halt is not None:
                 with contextlib.suppress(ClusterError):  # the failure is told in any case
                     await written(halt)
             raise _told(failure, log())
