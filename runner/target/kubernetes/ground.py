@@ -9,7 +9,7 @@ from runner.target.base import Survey
 from runner.target.kubernetes.belonging import launch_of
 from runner.target.kubernetes.cluster import MANAGER, Cluster, ClusterError
 from runner.target.kubernetes.difference import RUNTIME, Difference, differences
-from runner.target.kubernetes.leftover import leftovers
+from runner.target.kubernetes.leftover import leftovers, unlike
 from runner.target.kubernetes.lint import lint
 from runner.target.kubernetes.neighbours import holders, is_gpu
 from runner.target.kubernetes.ownership import autoscalers, conflicts, external_owners, is_hand, owned_by
@@ -65,7 +65,8 @@ class Ground:
             self._lint(result, live, classes)
             if arm.id == self.plan.baseline and baseline is not None:
                 self.found.differences.extend(one.one() for one in self._differing(baseline, result))
-                self._kept(baseline, one.deployment, result)
+        if live is not None:
+            self._kept(live, {arm.id: one.deployment for arm, one in rendered if one is not None}, results)
         self._contrasts(results)
         if baseline is not None:
             self._changes(baseline)
@@ -193,11 +194,23 @@ class Ground:
             if PREFIX not in one.path:
                 yield one
 
-    def _kept(self, baseline: dict[str, Any], manifest: dict[str, Any], result: dict[str, Any]) -> None:
-        if not self.settings.patches:
-            return
-        for one in leftovers(manifest, result, live=baseline):
-            self.found.notes.append(f"kept from the baseline, in every condition alike: {one.one()}")
+    def _kept(
+        self, live: dict[str, Any], manifests: Mapping[str, dict[str, Any]], results: Mapping[str, dict[str, Any]]
+    ) -> None:
+        """What each condition leaves as it is; what only some of them leave would not stay so."""
+        kept = {arm: leftovers(manifests[arm], result, live=live) for arm, result in results.items()}
+        label = {arm.id: arm.label for arm in self.plan.arms}
+        shared = unlike(kept, manifests)
+        for one in shared:
+            self.found.problems.append(
+                f"`{label[one.kept]}` keeps {one.path} of the Deployment that is there, and `{label[one.rendered]}` "
+                f"writes it: from then on `{label[one.kept]}` would run without it. Say it for every "
+                f"condition: in kubernetes: (a variable: {{env: ...}}), or in the template"
+            )
+        apart = {one.path for one in shared}
+        for leftover in kept.get(self.plan.baseline, []):
+            if leftover.path not in apart:
+                self.found.notes.append(f"kept from the baseline, in every condition alike: {leftover.one()}")
 
     def _contrasts(self, results: Mapping[str, dict[str, Any]]) -> None:
         """In what the conditions differ, as the server would have them: that, and nothing else, is compared."""

@@ -1,0 +1,32 @@
+"""The survey of a cluster: what is kept, what would be lost on the way, and what forbids the run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from k8s_surveyed import Surveyed, production, survey
+from spec_files import GOOD
+
+ONLY_ON = GOOD.replace("    label: with drafts\n", "    label: with drafts\n    env: {X: '1'}\n")
+BOTH = ONLY_ON.replace("  off: {}\n", "  off: {env: {X: '0'}}\n")
+
+
+def test_what_only_one_condition_writes_over_is_a_problem(tmp_path: Path) -> None:
+    """The first `off` would run with the baseline's X, and each later one with none."""
+    there = Surveyed(Deployment=[production(env=[{"name": "X", "value": "0"}, {"name": "Y", "value": "7"}])])
+    found = survey(tmp_path, there, good=ONLY_ON)
+    (problem,) = found.problems
+    assert problem.startswith("`off` keeps spec.template.spec.containers[vllm].env[X] of the Deployment that is there")
+    assert "`with drafts` writes it" in problem
+    kept = [one for one in found.notes if one.startswith("kept from the baseline, in every condition alike")]
+    assert any("env[Y]" in one for one in kept) and not any("env[X]" in one for one in kept)
+
+
+def test_what_every_condition_writes_or_keeps_is_none(tmp_path: Path) -> None:
+    there = Surveyed(Deployment=[production(env=[{"name": "X", "value": "3"}, {"name": "Y", "value": "7"}])])
+    assert survey(tmp_path, there, good=BOTH).problems == []
+    assert survey(tmp_path, there).problems == []
+
+
+def test_what_one_condition_adds_to_the_deployment_goes_again(tmp_path: Path) -> None:
+    assert survey(tmp_path, Surveyed(Deployment=[production()]), good=ONLY_ON).problems == []
