@@ -28,6 +28,8 @@ class Ground:
     settings: Settings
     plan: Plan
     found: Survey = field(default_factory=Survey)
+    baseline: dict[str, Any] | None = None
+    """The Deployment that is there, as it was surveyed."""
 
     def survey(self) -> Survey:
         """Look at everything; what makes no sense to look at after a problem is left out. Raises ClusterError."""
@@ -38,7 +40,7 @@ class Ground:
                 "server": f"{self.cluster.server}, Kubernetes {self.cluster.version}",
             }
         )
-        baseline = self._baseline()
+        baseline = self.baseline = self._baseline()
         if self.found.problems or self.found.refusals:
             return self.found
         live = baseline if self.settings.patches else None
