@@ -30,3 +30,9 @@ def test_what_every_condition_writes_or_keeps_is_none(tmp_path: Path) -> None:
 
 def test_what_one_condition_adds_to_the_deployment_goes_again(tmp_path: Path) -> None:
     assert survey(tmp_path, Surveyed(Deployment=[production()]), good=ONLY_ON).problems == []
+
+
+def test_a_paused_deployment_is_refused(tmp_path: Path) -> None:
+    (refused,) = survey(tmp_path, Surveyed(Deployment=[production(paused=True)])).refusals
+    assert refused.startswith("the Deployment vllm is paused") and "kubectl rollout resume deployment/vllm" in refused
+    assert survey(tmp_path, Surveyed(Deployment=[production(paused=False)])).refusals == []

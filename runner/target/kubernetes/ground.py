@@ -89,6 +89,11 @@ class Ground:
             return None
         if owned_by(live, MANAGER):
             self.found.refusals.append(held_by_another(live))
+        if live["spec"].get("paused"):
+            self.found.refusals.append(
+                f"the Deployment {named.deployment} is paused, so nothing of it is rolled out, and what its template "
+                f"says need not be what runs: kubectl rollout resume deployment/{named.deployment} first"
+            )
         for owner in external_owners(live):
             if owner.fights:
                 self.found.refusals.append(
