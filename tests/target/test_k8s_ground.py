@@ -36,3 +36,9 @@ def test_a_paused_deployment_is_refused(tmp_path: Path) -> None:
     (refused,) = survey(tmp_path, Surveyed(Deployment=[production(paused=True)])).refusals
     assert refused.startswith("the Deployment vllm is paused") and "kubectl rollout resume deployment/vllm" in refused
     assert survey(tmp_path, Surveyed(Deployment=[production(paused=False)])).refusals == []
+
+
+def test_the_history_kept_for_the_time_of_the_run_is_no_difference_of_the_conditions(tmp_path: Path) -> None:
+    found = survey(tmp_path, Surveyed(Deployment=[production(revisionHistoryLimit=3)]))
+    assert found.differences != []
+    assert not any("revisionHistoryLimit" in one for one in found.differences)

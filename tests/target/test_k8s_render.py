@@ -13,6 +13,7 @@ from spec_files import GOOD
 
 from runner.plan.model import Plan
 from runner.target.kubernetes.render import (
+    KEEP_HISTORY,
     LAUNCH,
     Rendered,
     RenderError,
@@ -38,6 +39,13 @@ def engine(found: Rendered) -> dict[str, Any]:
     (container,) = pod(found)["containers"]
     assert isinstance(container, dict)
     return container
+
+
+def test_no_old_replica_set_of_a_deployment_that_is_taken_over_is_pruned(tmp_path: Path) -> None:
+    plan, resolved = planned(tmp_path)
+    over = rendered(plan, resolved, selector={"matchLabels": {"app": "vllm"}})
+    assert over.deployment["spec"]["revisionHistoryLimit"] == KEEP_HISTORY == 2147483647
+    assert "revisionHistoryLimit" not in rendered(plan, resolved).deployment["spec"]
 
 
 def test_the_smallest_deployment_field_by_field(tmp_path: Path) -> None:

@@ -198,7 +198,8 @@ class Ground:
                 {"spec": {"template": {"spec": one["spec"]["template"]["spec"]}}} for one in (before, after)
             )
         for one in differences(before, after, ignore=RUNTIME):
-            if PREFIX not in one.path:
+            # the limit is of the run's time alone, as its annotation is
+            if PREFIX not in one.path and one.path != "spec.revisionHistoryLimit":
                 yield one
 
     def _kept(

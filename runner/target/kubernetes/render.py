@@ -39,6 +39,10 @@ LAUNCH: Final = f"{PREFIX}launch"
 RUN: Final = f"{PREFIX}run"
 """A Pod's annotation that makes its template another one for each launch, and the label of a run's objects."""
 
+KEEP_HISTORY: Final = 2**31 - 1
+"""The `revisionHistoryLimit` at which Kubernetes removes no old ReplicaSet: those of a Deployment that is taken over
+are what its owner can roll back to, and each launch adds one."""
+
 _SERVICE_TYPES: Final = {"node-port": "NodePort"}
 _HEALTH: Final = "/health"
 _PERIOD_SECONDS: Final = 5
@@ -166,6 +170,7 @@ def context_of(
         "cache": settings.cache,
         "probes": _probes(settings, plan),
         "startup_seconds": plan.limits.startup_seconds,
+        "revision_history_limit": None if selector is None else KEEP_HISTORY,
         "progress_deadline_seconds": progress_deadline(settings, plan),
         "termination_grace_seconds": settings.termination_grace_seconds,
         "service_type": _SERVICE_TYPES.get(settings.transport, "ClusterIP"),
