@@ -9,6 +9,7 @@ from runner.target.base import Survey
 from runner.target.kubernetes.belonging import launch_of
 from runner.target.kubernetes.cluster import MANAGER, Cluster, ClusterError
 from runner.target.kubernetes.difference import RUNTIME, Difference, differences
+from runner.target.kubernetes.either_or import clashes
 from runner.target.kubernetes.leftover import leftovers, unlike
 from runner.target.kubernetes.lint import lint
 from runner.target.kubernetes.neighbours import holders, is_gpu
@@ -130,10 +131,13 @@ class Ground:
         selector = None if live is None else live["spec"]["selector"]
         container = engine_container(self.settings, live)
         try:
-            return render(self.settings, self.plan, arm, selector=selector, launch=_DRY, run=_DRY, container=container)
+            found = render(self.settings, self.plan, arm, selector=selector, launch=_DRY, run=_DRY, container=container)
         except RenderError as error:
             self.found.problems.append(str(error))
             return None
+        for clash in [] if live is None else clashes(found.deployment, live):
+            self._once(self.found.problems, clash.words())
+        return found
 
     def _runtime_classes(self) -> set[str] | None:
         try:
