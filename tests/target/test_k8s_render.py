@@ -12,9 +12,9 @@ from kubernetes_plans import planned
 from spec_files import GOOD
 
 from runner.plan.model import Plan
+from runner.target.kubernetes.belonging import LAUNCH
 from runner.target.kubernetes.render import (
     KEEP_HISTORY,
-    LAUNCH,
     Rendered,
     RenderError,
     container_words,

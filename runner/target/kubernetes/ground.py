@@ -6,6 +6,7 @@ from typing import Any
 
 from runner.plan.model import Arm, Plan
 from runner.target.base import Survey
+from runner.target.kubernetes.baseline import main_container
 from runner.target.kubernetes.belonging import launch_of
 from runner.target.kubernetes.cluster import MANAGER, Cluster, ClusterError
 from runner.target.kubernetes.difference import RUNTIME, Difference, differences
@@ -263,11 +264,11 @@ class Ground:
 
 
 def engine_container(settings: Settings, live: dict[str, Any] | None) -> str:
-    """The name of the engine's container: as the settings say, else the first one of the Deployment that is taken over,
-    else the Deployment's own."""
+    """The name of the engine's container: as the settings say, else that of the Deployment that is taken over, else
+    the Deployment's own."""
     if settings.container is not None:
         return settings.container
-    return settings.name if live is None else str(live["spec"]["template"]["spec"]["containers"][0]["name"])
+    return settings.name if live is None else str(main_container(live)["name"])
 
 
 def held_by_another(live: dict[str, Any]) -> str:

@@ -31,13 +31,13 @@ from ruamel.yaml.error import MarkedYAMLError, YAMLError
 from runner.plan.model import Arm, Plan
 from runner.resources import resource
 from runner.spec.kubernetes_meaning import CACHE, SHM
+from runner.target.kubernetes.belonging import LAUNCH
 from runner.target.kubernetes.settings import CACHE_PATH, SHM_PATH, Settings
 
 MANAGED_BY: Final = "llm-experiment-runner"
 PREFIX: Final = f"{MANAGED_BY}/"
-LAUNCH: Final = f"{PREFIX}launch"
 RUN: Final = f"{PREFIX}run"
-"""A Pod's annotation that makes its template another one for each launch, and the label of a run's objects."""
+"""The label of a run's objects."""
 
 KEEP_HISTORY: Final = 2**31 - 1
 """The `revisionHistoryLimit` at which Kubernetes removes no old ReplicaSet: those of a Deployment that is taken over
