@@ -7,6 +7,10 @@ from pathlib import Path
 from k8s_surveyed import Surveyed, production, survey
 from spec_files import GOOD
 
+from runner.target.kubernetes.belonging import LAUNCH
+from runner.target.kubernetes.cluster import MANAGER
+from runner.target.kubernetes.render import RUN
+
 ONLY_ON = GOOD.replace("    label: with drafts\n", "    label: with drafts\n    env: {X: '1'}\n")
 BOTH = ONLY_ON.replace("  off: {}\n", "  off: {env: {X: '0'}}\n")
 
@@ -42,3 +46,28 @@ def test_the_history_kept_for_the_time_of_the_run_is_no_difference_of_the_condit
     found = survey(tmp_path, Surveyed(Deployment=[production(revisionHistoryLimit=3)]))
     assert found.differences != []
     assert not any("revisionHistoryLimit" in one for one in found.differences)
+
+
+def test_what_a_killed_run_left_is_told_from_what_somebody_made(tmp_path: Path) -> None:
+    ours = [{"manager": MANAGER, "fieldsV1": {"f:spec": {}}}]
+    left = production(name="good")
+    left["metadata"]["managedFields"] = ours
+    left["spec"]["template"]["metadata"]["annotations"] = {LAUNCH: "good-1.2"}
+    service = {"metadata": {"name": "good", "labels": {RUN: "good-1"}, "managedFields": ours}, "spec": {"ports": []}}
+    site = "{transport: cluster-ip}"
+    refused = survey(tmp_path, Surveyed(Deployment=[left], Service=[service]), site).refusals
+    assert [one.split(",", 1)[0] for one in refused] == [
+        "the Deployment good exists already: it was made by another run",
+        "the Service good exists already: it was made by another run",
+    ]
+    assert all(", good-1, or by one that was killed" in one and "`run report`" in one for one in refused)
+    (theirs,) = survey(tmp_path, Surveyed(Deployment=[production(name="good")]), site).refusals
+    assert "another run" not in theirs and "give the conditions' another name" in theirs
+
+
+def test_a_held_baseline_is_refused_with_the_way_out(tmp_path: Path) -> None:
+    held = production()
+    held["metadata"]["managedFields"] = [{"manager": MANAGER, "fieldsV1": {"f:spec": {}}}]
+    (refused,) = survey(tmp_path, Surveyed(Deployment=[held])).refusals
+    assert refused.startswith("the Deployment vllm is held by another run, or by one that was killed and left it so")
+    assert "`run report` with that run's directory" in refused

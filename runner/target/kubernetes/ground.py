@@ -15,7 +15,7 @@ from runner.target.kubernetes.leftover import leftovers, unlike
 from runner.target.kubernetes.lint import lint
 from runner.target.kubernetes.neighbours import holders, is_gpu
 from runner.target.kubernetes.ownership import autoscalers, conflicts, external_owners, is_hand, owned_by
-from runner.target.kubernetes.render import PREFIX, Rendered, RenderError, render
+from runner.target.kubernetes.render import PREFIX, RUN, Rendered, RenderError, render
 from runner.target.kubernetes.settings import Settings
 from runner.target.kubernetes.strategy import for_dry_run
 
@@ -120,7 +120,11 @@ class Ground:
 
     def _unmade(self, kind: str, name: str) -> None:
         """What the run makes is not there yet: what somebody else made is never removed."""
-        if self.cluster.get(kind, name) is None:
+        there = self.cluster.get(kind, name)
+        if there is None:
+            return
+        if owned_by(there, MANAGER):
+            self.found.refusals.append(left_by_another(kind, there))
             return
         take = f"to run the conditions in it, say kubernetes: {{baseline: {{deployment: {name}}}}}, else "
         self.found.refusals.append(
@@ -273,10 +277,29 @@ def engine_container(settings: Settings, live: dict[str, Any] | None) -> str:
 
 def held_by_another(live: dict[str, Any]) -> str:
     """Why a Deployment of which fields are a run's must not be touched, and the way out."""
-    launch = launch_of(live["spec"]["template"])
-    run = "another run" if launch is None else f"another run, {launch.rpartition('.')[0]}"
     return (
-        f"the Deployment {live['metadata']['name']} is held by {run}, or by one that was killed and left it so: fields "
-        f"of it are owned by {MANAGER}. Wait for that run; if there is none any more, put its saved object back: the "
-        f"command is in its report, and its baseline.json is what was there"
+        f"the Deployment {live['metadata']['name']} is held by {_another_run(live)}, or by one that was killed and left "
+        f"it so: fields of it are owned by {MANAGER}. {_AFTER_IT}the command that puts the saved object back, the "
+        f"baseline.json beside it"
     )
+
+
+def left_by_another(kind: str, there: dict[str, Any]) -> str:
+    """Why an object of the conditions' own name, which a run made, must not be touched, and the way out."""
+    return (
+        f"the {kind} {there['metadata']['name']} exists already: it was made by {_another_run(there)}, or by one that "
+        f"was killed and left it. {_AFTER_IT}the command that removes it, and the one that puts back what that run "
+        f"scaled to zero"
+    )
+
+
+_AFTER_IT = (
+    "Wait for that run; if there is none any more, `run report` with that run's directory makes its report, and tells "
+)
+
+
+def _another_run(thing: dict[str, Any]) -> str:
+    """A run by its name, where the object says it: by its template's launch, or by its own label."""
+    launch = launch_of((thing.get("spec") or {}).get("template") or {})
+    run = (thing["metadata"].get("labels") or {}).get(RUN) if launch is None else launch.rpartition(".")[0]
+    return "another run" if run is None else f"another run, {run}"
