@@ -109,7 +109,7 @@ def test_the_smallest_deployment_field_by_field(tmp_path: Path) -> None:
         "metadata": {"name": "good", "labels": {**ours, **own}},
         "spec": {
             "type": "ClusterIP",
-            "selector": names,
+            "selector": {**names, "llm-experiment-runner/run": "run-1"},
             "ports": [{"name": "http", "port": 8000, "targetPort": 8000, "protocol": "TCP"}],
         },
     }
@@ -178,7 +178,7 @@ def test_what_is_taken_over_keeps_its_selector_its_labels_and_its_container(tmp_
     }
     assert engine(found)["name"] == "vllm"
     assert found.service["metadata"]["name"] == "prod-experiment"
-    assert found.service["spec"]["selector"] == {"app": "prod"}
+    assert found.service["spec"]["selector"] == {"app": "prod", "llm-experiment-runner/run": "run-1"}, "no other's Pods"
     expressions = {"matchExpressions": [{"key": "app", "operator": "Exists"}]}
     found = rendered(plan, resolved, selector=expressions)
     assert found.service["spec"]["selector"]["llm-experiment-runner/run"] == "run-1", "never a selector of all Pods"

@@ -278,8 +278,8 @@ def engine_container(settings: Settings, live: dict[str, Any] | None) -> str:
 def held_by_another(live: dict[str, Any]) -> str:
     """Why a Deployment of which fields are a run's must not be touched, and the way out."""
     return (
-        f"the Deployment {live['metadata']['name']} is held by {_another_run(live)}, or by one that was killed and left "
-        f"it so: fields of it are owned by {MANAGER}. {_AFTER_IT}the command that puts the saved object back, the "
+        f"the Deployment {live['metadata']['name']} is held by {_another_run(live)}, or by one that was killed and "
+        f"left it so: fields of it are owned by {MANAGER}. {_AFTER_IT}the command that puts the saved object back, the "
         f"baseline.json beside it"
     )
 

@@ -144,8 +144,9 @@ def context_of(
         "service_labels": {**standard, **own},
         "annotations": {LAUNCH: launch} if launch else {},
         "selector": chosen,
-        # a selector of expressions alone has no labels to give to a Service
-        "pod_selector": pod_selector or own,
+        # what a Service takes: the run's label keeps it from Pods that are not of this run, and a selector of
+        # expressions alone has no labels to give
+        "pod_selector": {**pod_selector, **{name: value for name, value in own.items() if name == RUN}} or own,
         "replicas": settings.replicas,
         "image": settings.image,
         "image_pull_policy": settings.image_pull_policy,
