@@ -21,6 +21,7 @@ from runner.target.kubernetes.consent import changed_since, hold_to_consent
 from runner.target.kubernetes.target import KubernetesTarget
 
 Object = dict[str, Any]
+DB: Object = {"name": "DB", "value": "postgres password"}
 SCALER: Object = {
     "metadata": {"name": "auto"},
     "spec": {"scaleTargetRef": {"kind": "Deployment", "name": "vllm"}, "maxReplicas": 3},
@@ -51,6 +52,7 @@ def test_what_a_controller_writes_is_no_change() -> None:
     [
         (lambda one: one["metadata"].update(uid="2"), "another UID"),
         (lambda one: one["metadata"]["managedFields"].append(owned(MANAGER, "replicas")), "held by another run"),
+        (lambda one: one["spec"]["template"]["spec"]["containers"][0].update(env=[DB]), r"\.env\[DB\] is another\."),
         (lambda one: one["spec"].update(replicas=2), "spec.replicas: 1 → 2"),
         (lambda one: one["metadata"]["managedFields"].append(owned("helm", "replicas")), "helm took spec.replicas"),
         (lambda one: one["metadata"].update(managedFields=[owned("kubectl", "replicas")]), "gave up spec.paused"),

@@ -16,7 +16,11 @@ def changed_since(surveyed: Object, now: Object) -> list[str]:
     that somebody else owns now. What its controller writes is no change."""
     if now["metadata"]["uid"] != surveyed["metadata"]["uid"]:
         return ["it was deleted and made again (it has another UID)"]
-    found = [one.one() for one in differences(surveyed, now, ignore=RUNTIME)]
+    # what a variable of the user's holds is not shown, whatever its name
+    found = [
+        f"{one.path} is another" if ".env[" in one.path else one.one()
+        for one in differences(surveyed, now, ignore=RUNTIME)
+    ]
     before, after = _owned(surveyed), _owned(now)
     for manager in dict.fromkeys([*before, *after]):
         was, has = before.get(manager, frozenset()), after.get(manager, frozenset())

@@ -23,8 +23,8 @@ class Leftover:
     value: Any
 
     def one(self) -> str:
-        """As one line."""
-        return f"{self.path}: {printed(self.value)}"
+        """As one line. What a variable of somebody else's holds is not shown, whatever its name."""
+        return f"{self.path}: {'(kept)' if _plain_variable(self.path, self.value) else printed(self.value)}"
 
 
 def leftovers(rendered: Object, result: Object, *, live: Object, fresh: Object | None = None) -> list[Leftover]:
@@ -40,6 +40,15 @@ def leftovers(rendered: Object, result: Object, *, live: Object, fresh: Object |
         if not empty(rest):
             found.append(Leftover(path, hide(path, value)))
     return found
+
+
+def _plain_variable(path: str, value: Any) -> bool:
+    if isinstance(value, dict):
+        return _VARIABLE.search(path) is not None and "value" in value
+    return _VARIABLE.search(path.removesuffix(".value")) is not None
+
+
+_VARIABLE: Final = re.compile(r"\.env\[[^\]]*\]$")
 
 
 @dataclass(frozen=True, slots=True)
