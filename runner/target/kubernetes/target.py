@@ -13,9 +13,10 @@ from runner.plan.model import Arm, Plan
 from runner.record.events import Warned
 from runner.spec.load import Spec
 from runner.spec.site import Site
-from runner.target.base import Stay, Survey, TargetError, Transport
+from runner.target.base import Declined, Stay, Survey, TargetError, Transport
 from runner.target.kubernetes.calls import read, written
 from runner.target.kubernetes.cluster import Cluster, ClusterError
+from runner.target.kubernetes.consent import hold_to_consent
 from runner.target.kubernetes.engine import KubernetesEngine, container_spec, container_status
 from runner.target.kubernetes.ground import Ground
 from runner.target.kubernetes.hold import NotOurs
@@ -49,6 +50,7 @@ class KubernetesTarget:
         self._stay: Stay | None = None
         self._occupation: Occupation | None = None
         self._launches = 0
+        self._surveyed: dict[str, Any] | None = None
 
     def settings(self) -> dict[str, Any]:
         """The merged settings, and which cluster it is, once that is known."""
@@ -82,7 +84,10 @@ class KubernetesTarget:
     def survey(self, plan: Plan) -> Survey:
         """Which cluster it is, what the run would change there, and whether it may."""
         try:
-            return Ground(self._connected(), self._settings, plan).survey()
+            ground = Ground(self._connected(), self._settings, plan)
+            found = ground.survey()
+            self._surveyed = ground.baseline
+            return found
         except ClusterError as error:
             return Survey(problems=[str(error)])
 
@@ -105,6 +110,7 @@ class KubernetesTarget:
         occupation = Occupation(await read(self._connected), self._settings, stay)
         self._stay, self._occupation = stay, occupation
         self._tell_warnings()
+        await self._hold_to_consent()
         await occupation.save()
         try:
             await occupation.take_place()
@@ -114,6 +120,18 @@ class KubernetesTarget:
                 await occupation.give_back()
             finally:
                 self._tell_warnings()
+
+    async def _hold_to_consent(self) -> None:
+        """Raises Declined where the baseline is not what was surveyed, and agreed to, any more."""
+        cluster, surveyed = self._cluster, self._surveyed
+        if cluster is None or surveyed is None:
+            return
+        try:
+            now = await read(lambda: cluster.get("Deployment", surveyed["metadata"]["name"]))
+            if now is not None:  # else it is told when it is to be saved
+                await read(lambda: hold_to_consent(cluster, surveyed, now))
+        except ClusterError as error:
+            raise Declined(f"{error}; nothing was changed") from None
 
     def _tell_warnings(self) -> None:
         """The API server's warnings so far; they come in threads, and are told from here alone."""
