@@ -2,19 +2,20 @@
 
 import asyncio
 import time
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
-from runner.engine.environment import shown
 from runner.target.base import Lines, NoGpus, RemoteGpus, Transport
 from runner.target.kubernetes.calls import read
 from runner.target.kubernetes.cluster import Cluster, ClusterError
+from runner.target.kubernetes.hidden import hide
 from runner.target.kubernetes.neighbours import neighbours
 from runner.target.kubernetes.pod_exec import execute
 from runner.target.kubernetes.pod_log import PodLog
 from runner.target.kubernetes.port_forward import PortForward
 
 _BETWEEN_LOOKS = 0.5
+_KEPT = "(kept)"
 
 
 class KubernetesEngine:
@@ -32,8 +33,10 @@ class KubernetesEngine:
         log: PodLog,
         forward: PortForward | None,
         gpu_command: list[str],
+        own_env: Collection[str] | None = None,
     ) -> None:
-        """`pod` as it was when it was Ready; `forward` is closed with the engine, and so is `log`."""
+        """`pod` as it was when it was Ready; `forward` is closed with the engine, and so is `log`. `own_env`: the
+        variables that the run itself sets, None for all; the values of those that were there before are not shown."""
         self._cluster, self._pod, self._container_name = cluster, pod, container
         self._log, self._forward, self._gpu_command = log, forward, gpu_command
         self._looked = time.monotonic()
@@ -43,8 +46,8 @@ class KubernetesEngine:
         self.transport = transport
         self.facts = dict(facts)
         spec = container_spec(pod, container)
-        self.command = [*(spec.get("command") or []), *(spec.get("args") or [])]
-        self.env = {one["name"]: _value(one) for one in spec.get("env") or []}
+        self.command: list[str] = hide("args", [*(spec.get("command") or []), *(spec.get("args") or [])])
+        self.env = {one["name"]: _value(one, own_env) for one in spec.get("env") or []}
 
     @property
     def identity(self) -> str:
@@ -151,11 +154,14 @@ def _ended(status: Mapping[str, Any], name: str) -> int | None:
     return None
 
 
-def _value(variable: Mapping[str, Any]) -> str:
+def _value(variable: Mapping[str, Any], own: Collection[str] | None) -> str:
     """A variable as it may be shown: one by reference names where its value is."""
+    name = str(variable["name"])
     reference = (variable.get("valueFrom") or {}).get("secretKeyRef")
     if reference is not None:
         return f"(secret {reference.get('name')}, key {reference.get('key')})"
     if "valueFrom" in variable:
         return "(by reference)"
-    return shown(variable["name"], variable.get("value", ""))
+    if own is not None and name not in own:
+        return _KEPT
+    return str(hide(f"env[{name}].value", variable.get("value", ""), (name,)))
