@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 from runner.target.base import Lines, NoGpus, RemoteGpus, Transport
@@ -34,11 +34,14 @@ class KubernetesEngine:
         forward: PortForward | None,
         gpu_command: list[str],
         own_env: Collection[str] | None = None,
+        warned: Callable[[str, str], None] = lambda about, text: None,
     ) -> None:
         """`pod` as it was when it was Ready; `forward` is closed with the engine, and so is `log`. `own_env`: the
-        variables that the run itself sets, None for all; the values of those that were there before are not shown."""
+        variables that the run itself sets, None for all; the values of those that were there before are not shown.
+        `warned` hears, from the event loop and once each, about what the log or the way of the requests suffers."""
         self._cluster, self._pod, self._container_name = cluster, pod, container
         self._log, self._forward, self._gpu_command = log, forward, gpu_command
+        self._warned, self._told = warned, set[str]()
         self._looked = time.monotonic()
         self._exit_code: int | None = None
         self._lost: str | None = None
@@ -70,6 +73,7 @@ class KubernetesEngine:
         if time.monotonic() - self._looked < _BETWEEN_LOOKS:
             return
         self._looked = time.monotonic()
+        self._tell_problems()
         try:
             pod = await read(lambda: self._cluster.get("Pod", self._name))
         except ClusterError:
@@ -98,12 +102,20 @@ class KubernetesEngine:
 
     async def stop(self) -> str:
         """Let it go. It stays until the next condition, or the baseline, takes its place."""
+        self._tell_problems()
         await asyncio.to_thread(self._close)
         return "left to the next rollout, which replaces its Pod"
 
     @property
     def remains(self) -> None:
         """Nothing that would stand beside the next engine: its rollout waits for this Pod's end."""
+
+    def _tell_problems(self) -> None:
+        parts = {"log": self._log.problem, "port-forward": None if self._forward is None else self._forward.problem}
+        for part, text in parts.items():
+            if text is not None and text not in self._told:
+                self._told.add(text)
+                self._warned(f"{part} of Pod {self._name}", text)
 
     def _close(self) -> None:
         self._log.close()
