@@ -418,9 +418,9 @@ def test_an_unreadable_kubeconfig_of_k3s_says_what_to_do(locked: Path) -> None:
     assert words.startswith(
         f"the kubeconfig {locked}, named by $KUBECONFIG, cannot be read: Permission denied. k3s keeps"
     )
-    assert "sudo k3s kubectl config view --raw > ~/.kube/config && chmod 600 ~/.kube/config" in words
+    assert "(umask 077; sudo k3s kubectl config view --raw > ~/.kube/k3s.yaml)" in words  # never readable by others
+    assert "kubernetes: {kubeconfig: ~/.kube/k3s.yaml}" in words and "~/.kube/config" not in words
     assert "--write-kubeconfig-mode" in words
-    assert "kubernetes.kubeconfig of the site file" in words
 
 
 def test_another_unreadable_kubeconfig_says_what_to_do(locked: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -479,3 +479,10 @@ def test_in_a_pod_its_service_account_is_used(tmp_path: Path, monkeypatch: pytes
     path = write(tmp_path / "config", "https://10.0.0.1")
     assert find_access(str(path), None, environ).in_cluster
     assert not find_access(str(write(path, "https://10.0.0.2")), None, environ).in_cluster
+
+
+def test_the_readme_makes_the_same_copy_of_k3ss_kubeconfig() -> None:
+    command = "mkdir -p ~/.kube && (umask 077; sudo k3s kubectl config view --raw > ~/.kube/k3s.yaml)"
+    readme = (Path(__file__).parents[2] / "README.md").read_text("utf-8")
+    assert command in readme and command in kubeconfig_module._COPY_OF_K3S
+    assert "kubeconfig: ~/.kube/k3s.yaml" in readme
