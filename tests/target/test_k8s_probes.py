@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from k8s_objects import pod
 
-from runner.target.base import Transport
+from runner.target.base import NoGpus, RemoteGpus, Transport
 from runner.target.kubernetes import engine as engine_module
 from runner.target.kubernetes.engine import KubernetesEngine
 from runner.target.kubernetes.port_forward import PortForward
@@ -143,3 +143,32 @@ def test_what_the_log_and_the_way_suffer_is_told_once(monkeypatch: pytest.Monkey
     forward.problem = "the connection broke off"
     asyncio.run(one.stop())
     assert told[1:] == [("port-forward of Pod engine", "the connection broke off")]
+
+
+@pytest.mark.parametrize(
+    "resources",
+    [
+        {"limits": {"nvidia.com/gpu": 1}},
+        {"limits": {"nvidia.com/mig-1g.5gb": "1"}},
+        {"requests": {"amd.com/gpu": "1"}},
+        {"claims": [{"name": "gpu"}]},
+    ],
+)
+def test_a_container_that_is_given_a_gpu_or_a_part_of_one(resources: dict[str, Any]) -> None:
+    one = pod("engine", containers=[{"name": "c", "resources": resources}], runtimeClassName="nvidia")
+    gpus = engine(one).gpus
+    assert isinstance(gpus, RemoteGpus) and gpus.doubt is None
+
+
+@pytest.mark.parametrize("name", ["nvidia", "crun-gpu"])
+def test_gpus_that_are_seen_unasked_are_in_doubt(name: str) -> None:
+    limits = {"cpu": "1", "rdma/hca": "1"}
+    beside = {"name": "other", "resources": {"limits": {"nvidia.com/gpu": 1}}}
+    one = pod("engine", containers=[{"name": "c", "resources": {"limits": limits}}, beside], runtimeClassName=name)
+    gpus = engine(one).gpus
+    assert isinstance(gpus, RemoteGpus) and gpus.doubt is not None
+    assert f"asks for no GPU, and sees those of its node by runtime class {name}" in gpus.doubt
+
+
+def test_no_gpu_is_none() -> None:
+    assert engine(pod("engine")).gpus == NoGpus("the container asks for no GPU")

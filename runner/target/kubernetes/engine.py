@@ -9,7 +9,7 @@ from runner.target.base import Lines, NoGpus, RemoteGpus, Transport
 from runner.target.kubernetes.calls import read
 from runner.target.kubernetes.cluster import Cluster, ClusterError
 from runner.target.kubernetes.hidden import hide
-from runner.target.kubernetes.neighbours import neighbours
+from runner.target.kubernetes.neighbours import asks_for_gpu, neighbours, unasked
 from runner.target.kubernetes.pod_exec import execute
 from runner.target.kubernetes.pod_log import PodLog
 from runner.target.kubernetes.port_forward import PortForward
@@ -60,13 +60,18 @@ class KubernetesEngine:
     @property
     def gpus(self) -> RemoteGpus | NoGpus:
         """Its container's, where it was given any."""
-        spec = container_spec(self._pod, self._container_name)
-        limits = (spec.get("resources") or {}).get("limits") or {}
-        if not any(name.partition("/")[2].startswith("gpu") for name in limits) and not self._pod["spec"].get(
-            "runtimeClassName"
-        ):
+        if asks_for_gpu(container_spec(self._pod, self._container_name)):
+            return RemoteGpus(self._gpu_command, self._execute, self._neighbours)
+        # Another runtime class may show GPUs as well: who is asked says whether there are any.
+        runtime = self._pod["spec"].get("runtimeClassName")
+        ways = unasked(self._pod) or [f"runtime class {runtime}"] * bool(runtime)
+        if not ways:
             return NoGpus("the container asks for no GPU")
-        return RemoteGpus(self._gpu_command, self._execute, self._neighbours)
+        doubt = (
+            f"the container asks for no GPU, and sees those of its node by {', '.join(ways)}: which of them it uses is "
+            f"not known"
+        )
+        return RemoteGpus(self._gpu_command, self._execute, self._neighbours, doubt)
 
     async def look(self) -> None:
         """Ask the cluster what became of the Pod, at most twice a second."""

@@ -23,8 +23,8 @@ K3S = Path("/etc/rancher/k3s/k3s.yaml")
 SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 IN_CLUSTER = "in-cluster"
 _COPY_OF_K3S = (
-    "k3s keeps it for root. Make a copy that only you can read: mkdir -p ~/.kube && (umask 077; sudo k3s kubectl config "
-    "view --raw > ~/.kube/k3s.yaml), and name it in the site file: kubernetes: {kubeconfig: ~/.kube/k3s.yaml}"
+    "k3s keeps it for root. Make a copy that only you can read: mkdir -p ~/.kube && (umask 077; sudo k3s kubectl "
+    "config view --raw > ~/.kube/k3s.yaml), and name it in the site file: kubernetes: {kubeconfig: ~/.kube/k3s.yaml}"
 )
 
 
