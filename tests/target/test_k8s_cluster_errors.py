@@ -268,12 +268,6 @@ def test_an_error_without_a_status_object_is_quoted() -> None:
     assert refusal(409, None, b'{"message": "m", "details": null, "reason": "Conflict"}').causes == []
 
 
-def test_whether_something_is_allowed(client: Cluster, api: Api) -> None:
-    api.answers = [Answer(body={"status": {"allowed": True}}), Answer(body={"status": {}}), status(403, None, "no")]
-    api.answers.append(Answer(body={"status": {"evaluationError": "no such role"}}))
-    assert [client.allowed("get", "pods") for _ in range(4)] == [True, False, None, None]
-
-
 def plugin(tmp_path: Path) -> dict[str, Any]:
     """A credential plugin that gives token-1, then token-2, and so on."""
     script = tmp_path / "plugin.py"
