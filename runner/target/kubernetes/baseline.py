@@ -91,6 +91,16 @@ def _probed(cluster: Cluster, pod: str, port: int) -> Probed:
         forward.close()
 
 
+async def unreached(deployment: Mapping[str, Any], pod: Mapping[str, Any], container: str | None) -> str | None:
+    """Why the Pod's own address does not lead from here to the engine that answers through the API server; None where
+    it does. Asked before anything is changed: the conditions' Pods have addresses of the same kind."""
+    address = str((pod.get("status") or {}).get("podIP"))
+    host = f"[{address}]" if ":" in address else address
+    url = f"http://{host}:{_port(deployment, container)}"
+    found = await read(lambda: probe(url))
+    return None if found.model is not None else f"its Pod does not answer at {url} from here ({found.unmet})"
+
+
 def _port(deployment: Mapping[str, Any], name: str | None) -> int:
     """Where the container serves: its --port, else its first declared port, else vLLM's own default."""
     container = main_container(deployment, name)
