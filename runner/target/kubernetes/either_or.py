@@ -1,5 +1,8 @@
-"""Fields of which Kubernetes takes one and not two, and that an apply cannot exchange: it takes nothing away that
-another manager set, so that a variable's `value` and the `valueFrom` in its place would both be there, which is refused."""
+"""Fields of which Kubernetes takes one and not two, and that an apply cannot exchange.
+
+It takes nothing away that another manager set: a variable's `value` and the `valueFrom` in its place would both be
+there, which the server refuses.
+"""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass

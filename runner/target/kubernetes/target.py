@@ -26,6 +26,7 @@ from runner.target.kubernetes.port_forward import PortForward
 from runner.target.kubernetes.render import RenderError, render
 from runner.target.kubernetes.rolling import RolledOut, pods_of, rolled_out
 from runner.target.kubernetes.settings import merge, problems
+from runner.tls import trusted
 
 _REACH_SECONDS = 5.0
 _REACH_AGAIN = 0.5
@@ -274,7 +275,7 @@ async def _reached(endpoint: str, transport: str, *, listening: bool = True) -> 
 async def _stranger(endpoint: str) -> str | None:
     """Why it is not an engine that takes connections there: networks have proxies that take all, and answer for whom
     they do not reach. Every vLLM has /health."""
-    async with httpx.AsyncClient(trust_env=False, timeout=_REACH_SECONDS) as client:
+    async with httpx.AsyncClient(verify=trusted(), trust_env=False, timeout=_REACH_SECONDS) as client:
         try:
             status = (await client.get(f"{endpoint}/health")).status_code
         except httpx.HTTPError as error:
