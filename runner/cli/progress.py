@@ -33,8 +33,8 @@ class Progress:
                 self._place(event)
             case events.LaunchStarted():
                 self._line(f"{self._label(event)}: waiting for the engine")
-            case events.EngineReady():
-                self._line(f"{self._label(event)}: ready after {event.seconds:.1f} s")
+            case events.EngineLaunched() | events.EngineReady():
+                self._up(event)
             case events.CountersProved():
                 self._line(f"{self._label(event)}: evidence read, counters {event.state}")
             case events.Refused():
@@ -51,7 +51,7 @@ class Progress:
             case events.RoundFinished():
                 self._finish(event)
             case events.Interrupted():
-                self._line(f"{event.signal}: sending nothing more; reporting what is complete")
+                self._line(f"{event.signal}: sending nothing more; putting back what was changed, then the report")
             case _:
                 pass
 
@@ -64,6 +64,12 @@ class Progress:
             left = f", about {spent / done * (self._units - done):.0f} s left" if done else ""
             self._moving(f"{self._where}: {seen.done}/{self._requests}{left}")
 
+    def _up(self, event: events.EngineLaunched | events.EngineReady) -> None:
+        if isinstance(event, events.EngineReady):
+            self._line(f"{self._label(event)}: ready after {event.seconds:.1f} s")
+        elif "rollout" in event.facts:
+            self._line(f"{self._label(event)}: rolled out after {event.facts['rollout']}")
+
     def _place(
         self, event: events.BaselineSaved | events.BaselineRestored | events.Warned | events.DeclinedToRun
     ) -> None:
@@ -72,7 +78,7 @@ class Progress:
             case events.BaselineSaved(existed=True):
                 self._line(f"{event.what}: saved; to be put back: {event.how}")
             case events.BaselineSaved():
-                self._line(f"{event.what}: did not exist before: {event.how}")
+                self._line(f"{event.what}: did not exist before; {event.how}")
             case events.BaselineRestored(restored=True):
                 self._line(f"{event.what}: restored after {event.seconds:.1f} s: {event.how}")
             case events.BaselineRestored():

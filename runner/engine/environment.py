@@ -10,7 +10,13 @@ _SHAPING: Final = re.compile(
     r"(?:VLLM|CUDA|NCCL|GLOO|TORCH|TORCHINDUCTOR|PYTORCH|TRITON|HF|TRANSFORMERS|TOKENIZERS|OMP|MKL|KMP|GOMP|OPENBLAS"
     r"|NUMBA|FLASHINFER|RAY|PROMETHEUS|LD|MALLOC)_\w+|NVIDIA_VISIBLE_DEVICES|PYTHON\w+"
 )
-_SECRET: Final = re.compile(r"(?:^|_)(?:TOKEN|SECRET|PASSWORD|PASSWD|PASSPHRASE|CREDENTIALS?|API_?KEY|KEY|AUTH)(?:_|$)")
+_SECRET: Final = re.compile(
+    r"(?:^|_)(?:TOKEN|CREDENTIALS?|API_?KEY|KEY|AUTH)(?:_|$)|SECRET(?:_|$)|PASSWORD|PASSWD|PASSPHRASE"
+    r"|(?:API|ACCESS|ACCOUNT|PRIVATE)KEY(?:_|$)"
+    r"|(?:^|_|DB|PG|SSH|MYSQL|REDIS|SMTP)PASS$|(?:[A-Z0-9]_|DB|PG|MYSQL)PWD$"  # PWD alone is a directory
+    r"|(?:^|_)DSN$|(?<!MAX)(?:^|_)CONN$|(?:^|_)CONN(?:ECTION)?_?STR(?:ING)?$"
+)
+_HUMP: Final = re.compile(r"(?<=[a-z])(?=[A-Z])")
 _USER: Final = re.compile(r"(?<=://)[^/@\s]+(?=@)")
 HIDDEN: Final = "(hidden)"
 
@@ -27,5 +33,6 @@ def shown(name: str, value: str) -> str:
 
 
 def is_secret(name: str) -> bool:
-    """Whether the name of a variable or an option, in any spelling, sounds like a secret: HF_TOKEN, --api-key."""
-    return _SECRET.search(name.replace("-", "_").upper()) is not None
+    """Whether the name of a variable, an option or a field, in any spelling, sounds like a secret: HF_TOKEN, --api-key,
+    AccountKey, example.com/token."""
+    return _SECRET.search(re.sub(r"[^A-Za-z0-9]+", "_", _HUMP.sub("_", name)).upper()) is not None

@@ -85,11 +85,13 @@ class LocalGpus:
 class RemoteGpus:
     """The engine's GPUs are another machine's. `execute` starts a program beside the engine and gives its lines; it
     blocks, and raises OSError. `program` is what nvidia-smi is called there. `neighbours` names what else may use these
-    GPUs, as far as the place knows its tenants; it blocks, and raises OSError."""
+    GPUs, as far as the place knows its tenants; it blocks, and raises OSError. `doubt` says why what the program sees
+    may not be the engine's."""
 
     program: list[str]
     execute: Callable[[list[str]], Lines]
     neighbours: Callable[[], list[str]]
+    doubt: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

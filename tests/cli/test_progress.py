@@ -70,7 +70,7 @@ def test_what_happens_to_the_place_is_said(tmp_path: Path) -> None:
     progress(restored(restored=False))
     assert stream.getvalue().splitlines() == [
         "Deployment demo/qwen: saved; to be put back: replaced by the saved object",
-        "Service demo/qwen: did not exist before: removed",
+        "Service demo/qwen: did not exist before; removed",
         "warning of API server (deployments/qwen): deprecated",
         "Deployment demo/qwen: restored after 12.5 s: replaced by the saved object",
         "Deployment demo/qwen: NOT restored: Conflict: argocd owns it",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import baselines
@@ -19,7 +21,18 @@ from cluster_restore import (
 )
 from cluster_runs import SCALE, baseline_there, beside, patched, write_site, write_spec
 
-PROCESS_START = "process_start_time_seconds"
+ASK = """\
+import sys, threading, time, httpx
+body = {"model": "qwen", "messages": [{"role": "user", "content": "Are you busy?"}]}
+ask = lambda: httpx.post(sys.argv[1] + "/v1/chat/completions", json=body, timeout=300)
+threading.Thread(target=ask, daemon=True).start()
+while not any(line.startswith("vllm:num_requests_waiting{") and float(line.split()[-1]) > 0
+              for line in httpx.get(sys.argv[1] + "/metrics").text.splitlines()):
+    time.sleep(0.1)
+print("waits", flush=True)
+time.sleep(300)
+"""
+"""A colleague's request, which the engine does not get to."""
 
 
 def test_a_patched_baseline_is_put_back_field_by_field_and_owner_by_owner(
@@ -148,19 +161,19 @@ def test_a_baseline_that_is_not_in_order_is_left_alone(namespace: Namespace, eng
     )
     namespace.rolled_out("vllm")
     [pod] = [one for one in namespace.list("pods") if "deletionTimestamp" not in one["metadata"]]
-    ask = (
-        "import urllib.request, json; urllib.request.urlopen(urllib.request.Request('http://127.0.0.1:8000/v1/chat/"
-        "completions', json.dumps({'model': 'qwen', 'messages': [{'role': 'user', 'content': 'x'}]}).encode(), "
-        "{'Content-Type': 'application/json'}), timeout=2)"
-    )
-    namespace.execute(
-        pod["metadata"]["name"],
-        "sh",
-        "-c",
-        f'nohup python3 -c "{ask.replace("timeout=2", "timeout=60")}" >/dev/null 2>&1 &',
+    asked = subprocess.Popen(
+        [*namespace.cluster.network, sys.executable, "-c", ASK, f"http://{pod['status']['podIP']}:8000"],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        text=True,
     )
     before = namespace.deployment("vllm")
-    ran = namespace.run(tmp_path, str(spec), "--yes")
+    try:
+        assert asked.stdout is not None and asked.stdout.readline() == "waits\n"
+        ran = namespace.run(tmp_path, str(spec), "--yes")
+    finally:
+        asked.kill()
+        asked.communicate()
     assert ran.code == 8, ran.stdout + ran.stderr
     assert "it serves others" in ran.stdout
     assert namespace.deployment("vllm") == before

@@ -43,6 +43,7 @@ class ElsewhereTarget:
     faults: list[dict[str, Any]] = field(default_factory=list)
     profile: str = "h200"
     program: str = ""
+    doubt: str | None = None
     neighbours: Callable[[], list[str]] = list
     started: list[ProcessLines] = field(default_factory=list)
     threads: set[int] = field(default_factory=set)
@@ -78,7 +79,8 @@ class ElsewhereTarget:
 
         inner = EmbeddedTarget(EmbeddedSite.model_validate({"time-scale": 0.1}))
         engine = await inner.launch(model, arm, log)
-        return OnGpu(engine, RemoteGpus([self.program or str(script)], execute, neighbours), engine.command)
+        where = RemoteGpus([self.program or str(script)], execute, neighbours, self.doubt)
+        return OnGpu(engine, where, engine.command)
 
 
 @pytest.fixture(autouse=True)
@@ -107,6 +109,13 @@ def target(tmp_path: Path) -> Iterator[ElsewhereTarget]:
     yield target
     for lines in target.started:
         assert (lines.closed, lines.process.poll() is not None) == (1, True)
+
+
+def test_gpus_that_may_not_be_the_engines_are_measured_and_in_doubt(tmp_path: Path, target: ElsewhereTarget) -> None:
+    target.doubt = "it sees all of its node's"
+    [engine] = ran(tmp_path, target).engines
+    assert engine.gpus is not None and engine.gpus.gpus
+    assert engine.gpus.doubt == f"it sees all of its node's; {ALONE}"
 
 
 def tenant(name: str) -> events.OtherProcess:

@@ -268,12 +268,6 @@ def test_an_error_without_a_status_object_is_quoted() -> None:
     assert refusal(409, None, b'{"message": "m", "details": null, "reason": "Conflict"}').causes == []
 
 
-def test_whether_something_is_allowed(client: Cluster, api: Api) -> None:
-    api.answers = [Answer(body={"status": {"allowed": True}}), Answer(body={"status": {}}), status(403, None, "no")]
-    api.answers.append(Answer(body={"status": {"evaluationError": "no such role"}}))
-    assert [client.allowed("get", "pods") for _ in range(4)] == [True, False, None, None]
-
-
 def plugin(tmp_path: Path) -> dict[str, Any]:
     """A credential plugin that gives token-1, then token-2, and so on."""
     script = tmp_path / "plugin.py"
@@ -418,9 +412,9 @@ def test_an_unreadable_kubeconfig_of_k3s_says_what_to_do(locked: Path) -> None:
     assert words.startswith(
         f"the kubeconfig {locked}, named by $KUBECONFIG, cannot be read: Permission denied. k3s keeps"
     )
-    assert "sudo k3s kubectl config view --raw > ~/.kube/config && chmod 600 ~/.kube/config" in words
+    assert "(umask 077; sudo k3s kubectl config view --raw > ~/.kube/k3s.yaml)" in words  # never readable by others
+    assert "kubernetes: {kubeconfig: ~/.kube/k3s.yaml}" in words and "~/.kube/config" not in words
     assert "--write-kubeconfig-mode" in words
-    assert "kubernetes.kubeconfig of the site file" in words
 
 
 def test_another_unreadable_kubeconfig_says_what_to_do(locked: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -479,3 +473,10 @@ def test_in_a_pod_its_service_account_is_used(tmp_path: Path, monkeypatch: pytes
     path = write(tmp_path / "config", "https://10.0.0.1")
     assert find_access(str(path), None, environ).in_cluster
     assert not find_access(str(write(path, "https://10.0.0.2")), None, environ).in_cluster
+
+
+def test_the_readme_makes_the_same_copy_of_k3ss_kubeconfig() -> None:
+    command = "mkdir -p ~/.kube && (umask 077; sudo k3s kubectl config view --raw > ~/.kube/k3s.yaml)"
+    readme = (Path(__file__).parents[2] / "README.md").read_text("utf-8")
+    assert command in readme and command in kubeconfig_module._COPY_OF_K3S
+    assert "kubeconfig: ~/.kube/k3s.yaml" in readme

@@ -12,8 +12,9 @@ from kubernetes_plans import planned
 from spec_files import GOOD
 
 from runner.plan.model import Plan
+from runner.target.kubernetes.belonging import LAUNCH
 from runner.target.kubernetes.render import (
-    LAUNCH,
+    KEEP_HISTORY,
     Rendered,
     RenderError,
     container_words,
@@ -38,6 +39,13 @@ def engine(found: Rendered) -> dict[str, Any]:
     (container,) = pod(found)["containers"]
     assert isinstance(container, dict)
     return container
+
+
+def test_no_old_replica_set_of_a_deployment_that_is_taken_over_is_pruned(tmp_path: Path) -> None:
+    plan, resolved = planned(tmp_path)
+    over = rendered(plan, resolved, selector={"matchLabels": {"app": "vllm"}})
+    assert over.deployment["spec"]["revisionHistoryLimit"] == KEEP_HISTORY == 2147483647
+    assert "revisionHistoryLimit" not in rendered(plan, resolved).deployment["spec"]
 
 
 def test_the_smallest_deployment_field_by_field(tmp_path: Path) -> None:
@@ -101,7 +109,7 @@ def test_the_smallest_deployment_field_by_field(tmp_path: Path) -> None:
         "metadata": {"name": "good", "labels": {**ours, **own}},
         "spec": {
             "type": "ClusterIP",
-            "selector": names,
+            "selector": {**names, "llm-experiment-runner/run": "run-1"},
             "ports": [{"name": "http", "port": 8000, "targetPort": 8000, "protocol": "TCP"}],
         },
     }
@@ -170,7 +178,7 @@ def test_what_is_taken_over_keeps_its_selector_its_labels_and_its_container(tmp_
     }
     assert engine(found)["name"] == "vllm"
     assert found.service["metadata"]["name"] == "prod-experiment"
-    assert found.service["spec"]["selector"] == {"app": "prod"}
+    assert found.service["spec"]["selector"] == {"app": "prod", "llm-experiment-runner/run": "run-1"}, "no other's Pods"
     expressions = {"matchExpressions": [{"key": "app", "operator": "Exists"}]}
     found = rendered(plan, resolved, selector=expressions)
     assert found.service["spec"]["selector"]["llm-experiment-runner/run"] == "run-1", "never a selector of all Pods"

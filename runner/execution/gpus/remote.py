@@ -38,7 +38,8 @@ class Beside:
             first = await self._aside.call(look)
         except GpuError as error:
             first = Others([], str(error))
-        return RemoteEngine(self._smi, gpus, first, look)
+        doubt = _ALONE if self._where.doubt is None else f"{self._where.doubt}; {_ALONE}"
+        return RemoteEngine(self._smi, gpus, first, look, doubt)
 
     async def close(self) -> None:
         """End it."""

@@ -11,6 +11,7 @@ Object = dict[str, Any]
 REVISION: Final = "deployment.kubernetes.io/revision"
 HASH: Final = "pod-template-hash"
 LAUNCH: Final = "llm-experiment-runner/launch"
+"""The Pods' annotation that makes their template another one for each launch."""
 _FINISHED: Final = ("Succeeded", "Failed")
 
 

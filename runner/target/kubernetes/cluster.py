@@ -29,7 +29,7 @@ _WAITS = (0.2, 0.5, 1.0, 2.0)
 """Before a read is tried again: an API server that restarts is back within seconds, or not soon."""
 _WARNING = re.compile(r'299 \S+ "((?:[^"\\]|\\.)*)"')
 _PAIR = re.compile(r"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}")
-_CLUSTER_WIDE = frozenset({"nodes", "runtimeclasses", "namespaces"})
+_CLUSTER_WIDE = frozenset({"nodes", "runtimeclasses"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,14 +49,10 @@ _KINDS: Mapping[str, _Kind] = {
     "Pod": _Kind("", "v1", "pods"),
     "Event": _Kind("", "v1", "events"),
     "Service": _Kind("", "v1", "services"),
-    "Secret": _Kind("", "v1", "secrets"),
-    "Namespace": _Kind("", "v1", "namespaces"),
     "Node": _Kind("", "v1", "nodes"),
     "RuntimeClass": _Kind("node.k8s.io", "v1", "runtimeclasses"),
     "HorizontalPodAutoscaler": _Kind("autoscaling", "v2", "horizontalpodautoscalers"),
-    "SelfSubjectAccessReview": _Kind("authorization.k8s.io", "v1", "selfsubjectaccessreviews"),
 }
-_WITHOUT_NAMESPACE = _CLUSTER_WIDE | {"selfsubjectaccessreviews"}
 
 
 class _NoDiscovery:
@@ -73,7 +69,7 @@ _RESOURCES: Mapping[str, Any] = {
         api_version=kind.version,
         kind=name,
         name=kind.plural,
-        namespaced=kind.plural not in _WITHOUT_NAMESPACE,
+        namespaced=kind.plural not in _CLUSTER_WIDE,
         verbs=[],
     )
     for name, kind in _KINDS.items()
@@ -241,36 +237,6 @@ class Cluster:
             f"scale {self._about('Deployment', name, self.namespace)} to {replicas}",
             lambda api: api.request("put", f"{path}/scale", body=scale, field_manager=MANAGER, **_RAW),
         )
-
-    def allowed(
-        self, verb: str, resource: str, *, group: str = "", subresource: str = "", namespace: str | None = None
-    ) -> bool | None:
-        """Whether the user of the runner may do this, as the server itself sees it; None where it does not say. By
-        default in the runner's namespace; "" is all of them, and the cluster for what has no namespace."""
-        attributes = {
-            "verb": verb,
-            "resource": resource,
-            "group": group,
-            "subresource": subresource,
-            "namespace": "" if resource in _CLUSTER_WIDE else self.namespace if namespace is None else namespace,
-        }
-        kind = "SelfSubjectAccessReview"
-        review = {
-            "apiVersion": _KINDS[kind].api_version,
-            "kind": kind,
-            "spec": {"resourceAttributes": {name: value for name, value in attributes.items() if value}},
-        }
-        try:
-            # It changes nothing, so it is asked again like a read.
-            said = self._ask(
-                f"ask whether it may {verb} {resource}",
-                lambda api: api.create(_RESOURCES[kind], body=review, **_RAW),
-                tries=_TRIES,
-            )
-        except ClusterError:
-            return None
-        status = said.get("status") or {}
-        return True if status.get("allowed") is True else None if status.get("evaluationError") else False
 
     def renew(self) -> None:
         """Read the credentials again, from where they came."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -46,7 +46,7 @@ _DEFAULT_KEY: Final[Mapping[str, str]] = {"protocol": "TCP"}
 @dataclass(frozen=True, slots=True)
 class Difference:
     """A field that differs; None on a side where it is absent, or empty, which is the same to Kubernetes. A value that
-    sounds secret is `(hidden)` on both sides."""
+    must not be shown is `(hidden)` on both sides."""
 
     path: str
     before: Any
@@ -63,10 +63,16 @@ class Difference:
         return ", which differs" if same else ""
 
 
-def differences(before: Any, after: Any, *, ignore: Iterable[str] = ()) -> list[Difference]:
+def differences(
+    before: Any, after: Any, *, ignore: Iterable[str] = (), own_env: Collection[str] = ()
+) -> list[Difference]:
     """The fields that differ, from the first to the last by path. Elements of lists of maps are held against each other
-    by their keys, in whatever order they stand; what is below a path of `ignore` is left out."""
-    return list(_walk("", before, after, tuple(ignore)))
+    by their keys, in whatever order they stand; what is below a path of `ignore` is left out. Values of the variables
+    `own_env`, which the run itself sets, are shown, those of all others hidden."""
+    return [
+        Difference(path, hide(path, old, own_env), hide(path, new, own_env))
+        for path, old, new in _walk("", before, after, tuple(ignore))
+    ]
 
 
 def printed(value: Any) -> str:
@@ -94,7 +100,7 @@ def empty(value: Any) -> bool:
     return value is None or value == []
 
 
-def _walk(path: str, before: Any, after: Any, ignore: tuple[str, ...]) -> Iterator[Difference]:
+def _walk(path: str, before: Any, after: Any, ignore: tuple[str, ...]) -> Iterator[tuple[str, Any, Any]]:
     if within(path, ignore):
         return
     before, after = (None if empty(one) else one for one in (before, after))
@@ -105,7 +111,7 @@ def _walk(path: str, before: Any, after: Any, ignore: tuple[str, ...]) -> Iterat
         for place, old, new in pair:
             yield from _walk(place, old, new, ignore)
     elif not (_unset(path, before) and _unset(path, after)):
-        yield Difference(path, hide(path, before), hide(path, after))
+        yield path, before, after
 
 
 def _parts(path: str, before: Any, after: Any) -> list[tuple[str, Any, Any]] | None:

@@ -2,19 +2,20 @@
 
 import asyncio
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
-from runner.engine.environment import shown
 from runner.target.base import Lines, NoGpus, RemoteGpus, Transport
 from runner.target.kubernetes.calls import read
 from runner.target.kubernetes.cluster import Cluster, ClusterError
-from runner.target.kubernetes.neighbours import neighbours
+from runner.target.kubernetes.hidden import hide
+from runner.target.kubernetes.neighbours import asks_for_gpu, neighbours, unasked
 from runner.target.kubernetes.pod_exec import execute
 from runner.target.kubernetes.pod_log import PodLog
 from runner.target.kubernetes.port_forward import PortForward
 
 _BETWEEN_LOOKS = 0.5
+_KEPT = "(kept)"
 
 
 class KubernetesEngine:
@@ -32,10 +33,15 @@ class KubernetesEngine:
         log: PodLog,
         forward: PortForward | None,
         gpu_command: list[str],
+        own_env: Collection[str] | None = None,
+        warned: Callable[[str, str], None] = lambda about, text: None,
     ) -> None:
-        """`pod` as it was when it was Ready; `forward` is closed with the engine, and so is `log`."""
+        """`pod` as it was when it was Ready; `forward` is closed with the engine, and so is `log`. `own_env`: the
+        variables that the run itself sets, None for all; the values of those that were there before are not shown.
+        `warned` hears, from the event loop and once each, about what the log or the way of the requests suffers."""
         self._cluster, self._pod, self._container_name = cluster, pod, container
         self._log, self._forward, self._gpu_command = log, forward, gpu_command
+        self._warned, self._told = warned, set[str]()
         self._looked = time.monotonic()
         self._exit_code: int | None = None
         self._lost: str | None = None
@@ -43,8 +49,8 @@ class KubernetesEngine:
         self.transport = transport
         self.facts = dict(facts)
         spec = container_spec(pod, container)
-        self.command = [*(spec.get("command") or []), *(spec.get("args") or [])]
-        self.env = {one["name"]: _value(one) for one in spec.get("env") or []}
+        self.command: list[str] = hide("args", [*(spec.get("command") or []), *(spec.get("args") or [])])
+        self.env = {one["name"]: _value(one, own_env) for one in spec.get("env") or []}
 
     @property
     def identity(self) -> str:
@@ -54,19 +60,25 @@ class KubernetesEngine:
     @property
     def gpus(self) -> RemoteGpus | NoGpus:
         """Its container's, where it was given any."""
-        spec = container_spec(self._pod, self._container_name)
-        limits = (spec.get("resources") or {}).get("limits") or {}
-        if not any(name.partition("/")[2].startswith("gpu") for name in limits) and not self._pod["spec"].get(
-            "runtimeClassName"
-        ):
+        if asks_for_gpu(container_spec(self._pod, self._container_name)):
+            return RemoteGpus(self._gpu_command, self._execute, self._neighbours)
+        # Another runtime class may show GPUs as well: who is asked says whether there are any.
+        runtime = self._pod["spec"].get("runtimeClassName")
+        ways = unasked(self._pod) or [f"runtime class {runtime}"] * bool(runtime)
+        if not ways:
             return NoGpus("the container asks for no GPU")
-        return RemoteGpus(self._gpu_command, self._execute, self._neighbours)
+        doubt = (
+            f"the container asks for no GPU, and sees those of its node by {', '.join(ways)}: which of them it uses is "
+            f"not known"
+        )
+        return RemoteGpus(self._gpu_command, self._execute, self._neighbours, doubt)
 
     async def look(self) -> None:
         """Ask the cluster what became of the Pod, at most twice a second."""
         if time.monotonic() - self._looked < _BETWEEN_LOOKS:
             return
         self._looked = time.monotonic()
+        self._tell_problems()
         try:
             pod = await read(lambda: self._cluster.get("Pod", self._name))
         except ClusterError:
@@ -95,12 +107,20 @@ class KubernetesEngine:
 
     async def stop(self) -> str:
         """Let it go. It stays until the next condition, or the baseline, takes its place."""
+        self._tell_problems()
         await asyncio.to_thread(self._close)
         return "left to the next rollout, which replaces its Pod"
 
     @property
     def remains(self) -> None:
         """Nothing that would stand beside the next engine: its rollout waits for this Pod's end."""
+
+    def _tell_problems(self) -> None:
+        parts = {"log": self._log.problem, "port-forward": None if self._forward is None else self._forward.problem}
+        for part, text in parts.items():
+            if text is not None and text not in self._told:
+                self._told.add(text)
+                self._warned(f"{part} of Pod {self._name}", text)
 
     def _close(self) -> None:
         self._log.close()
@@ -151,11 +171,14 @@ def _ended(status: Mapping[str, Any], name: str) -> int | None:
     return None
 
 
-def _value(variable: Mapping[str, Any]) -> str:
+def _value(variable: Mapping[str, Any], own: Collection[str] | None) -> str:
     """A variable as it may be shown: one by reference names where its value is."""
+    name = str(variable["name"])
     reference = (variable.get("valueFrom") or {}).get("secretKeyRef")
     if reference is not None:
         return f"(secret {reference.get('name')}, key {reference.get('key')})"
     if "valueFrom" in variable:
         return "(by reference)"
-    return shown(variable["name"], variable.get("value", ""))
+    if own is not None and name not in own:
+        return _KEPT
+    return str(hide(f"env[{name}].value", variable.get("value", ""), (name,)))

@@ -6,14 +6,16 @@ from typing import Any
 
 from runner.plan.model import Arm, Plan
 from runner.target.base import Survey
+from runner.target.kubernetes.baseline import main_container
 from runner.target.kubernetes.belonging import launch_of
 from runner.target.kubernetes.cluster import MANAGER, Cluster, ClusterError
 from runner.target.kubernetes.difference import RUNTIME, Difference, differences
-from runner.target.kubernetes.leftover import leftovers
+from runner.target.kubernetes.either_or import clashes
+from runner.target.kubernetes.leftover import leftovers, unlike
 from runner.target.kubernetes.lint import lint
 from runner.target.kubernetes.neighbours import holders, is_gpu
 from runner.target.kubernetes.ownership import autoscalers, conflicts, external_owners, is_hand, owned_by
-from runner.target.kubernetes.render import PREFIX, Rendered, RenderError, render
+from runner.target.kubernetes.render import PREFIX, RUN, Rendered, RenderError, render
 from runner.target.kubernetes.settings import Settings
 from runner.target.kubernetes.strategy import for_dry_run
 
@@ -28,6 +30,8 @@ class Ground:
     settings: Settings
     plan: Plan
     found: Survey = field(default_factory=Survey)
+    baseline: dict[str, Any] | None = None
+    """The Deployment that is there, as it was surveyed."""
 
     def survey(self) -> Survey:
         """Look at everything; what makes no sense to look at after a problem is left out. Raises ClusterError."""
@@ -38,7 +42,7 @@ class Ground:
                 "server": f"{self.cluster.server}, Kubernetes {self.cluster.version}",
             }
         )
-        baseline = self._baseline()
+        baseline = self.baseline = self._baseline()
         if self.found.problems or self.found.refusals:
             return self.found
         live = baseline if self.settings.patches else None
@@ -65,7 +69,8 @@ class Ground:
             self._lint(result, live, classes)
             if arm.id == self.plan.baseline and baseline is not None:
                 self.found.differences.extend(one.one() for one in self._differing(baseline, result))
-                self._kept(baseline, one.deployment, result)
+        if live is not None:
+            self._kept(live, {arm.id: one.deployment for arm, one in rendered if one is not None}, results)
         self._contrasts(results)
         if baseline is not None:
             self._changes(baseline)
@@ -86,6 +91,11 @@ class Ground:
             return None
         if owned_by(live, MANAGER):
             self.found.refusals.append(held_by_another(live))
+        if live["spec"].get("paused"):
+            self.found.refusals.append(
+                f"the Deployment {named.deployment} is paused, so nothing of it is rolled out, and what its template "
+                f"says need not be what runs: kubectl rollout resume deployment/{named.deployment} first"
+            )
         for owner in external_owners(live):
             if owner.fights:
                 self.found.refusals.append(
@@ -110,7 +120,11 @@ class Ground:
 
     def _unmade(self, kind: str, name: str) -> None:
         """What the run makes is not there yet: what somebody else made is never removed."""
-        if self.cluster.get(kind, name) is None:
+        there = self.cluster.get(kind, name)
+        if there is None:
+            return
+        if owned_by(there, MANAGER):
+            self.found.refusals.append(left_by_another(kind, there))
             return
         take = f"to run the conditions in it, say kubernetes: {{baseline: {{deployment: {name}}}}}, else "
         self.found.refusals.append(
@@ -122,10 +136,13 @@ class Ground:
         selector = None if live is None else live["spec"]["selector"]
         container = engine_container(self.settings, live)
         try:
-            return render(self.settings, self.plan, arm, selector=selector, launch=_DRY, run=_DRY, container=container)
+            found = render(self.settings, self.plan, arm, selector=selector, launch=_DRY, run=_DRY, container=container)
         except RenderError as error:
             self.found.problems.append(str(error))
             return None
+        for clash in [] if live is None else clashes(found.deployment, live):
+            self._once(self.found.problems, clash.words())
+        return found
 
     def _runtime_classes(self) -> set[str] | None:
         try:
@@ -190,14 +207,27 @@ class Ground:
                 {"spec": {"template": {"spec": one["spec"]["template"]["spec"]}}} for one in (before, after)
             )
         for one in differences(before, after, ignore=RUNTIME):
-            if PREFIX not in one.path:
+            # the limit is of the run's time alone, as its annotation is
+            if PREFIX not in one.path and one.path != "spec.revisionHistoryLimit":
                 yield one
 
-    def _kept(self, baseline: dict[str, Any], manifest: dict[str, Any], result: dict[str, Any]) -> None:
-        if not self.settings.patches:
-            return
-        for one in leftovers(manifest, result, live=baseline):
-            self.found.notes.append(f"kept from the baseline, in every condition alike: {one.one()}")
+    def _kept(
+        self, live: dict[str, Any], manifests: Mapping[str, dict[str, Any]], results: Mapping[str, dict[str, Any]]
+    ) -> None:
+        """What each condition leaves as it is; what only some of them leave would not stay so."""
+        kept = {arm: leftovers(manifests[arm], result, live=live) for arm, result in results.items()}
+        label = {arm.id: arm.label for arm in self.plan.arms}
+        shared = unlike(kept, manifests)
+        for one in shared:
+            self.found.problems.append(
+                f"`{label[one.kept]}` keeps {one.path} of the Deployment that is there, and `{label[one.rendered]}` "
+                f"writes it: from then on `{label[one.kept]}` would run without it. Say it for every "
+                f"condition: in kubernetes: (a variable: {{env: ...}}), or in the template"
+            )
+        apart = {one.path for one in shared}
+        for leftover in kept.get(self.plan.baseline, []):
+            if leftover.path not in apart:
+                self.found.notes.append(f"kept from the baseline, in every condition alike: {leftover.one()}")
 
     def _contrasts(self, results: Mapping[str, dict[str, Any]]) -> None:
         """In what the conditions differ, as the server would have them: that, and nothing else, is compared."""
@@ -238,19 +268,38 @@ class Ground:
 
 
 def engine_container(settings: Settings, live: dict[str, Any] | None) -> str:
-    """The name of the engine's container: as the settings say, else the first one of the Deployment that is taken over,
-    else the Deployment's own."""
+    """The name of the engine's container: as the settings say, else that of the Deployment that is taken over, else
+    the Deployment's own."""
     if settings.container is not None:
         return settings.container
-    return settings.name if live is None else str(live["spec"]["template"]["spec"]["containers"][0]["name"])
+    return settings.name if live is None else str(main_container(live)["name"])
 
 
 def held_by_another(live: dict[str, Any]) -> str:
     """Why a Deployment of which fields are a run's must not be touched, and the way out."""
-    launch = launch_of(live["spec"]["template"])
-    run = "another run" if launch is None else f"another run, {launch.rpartition('.')[0]}"
     return (
-        f"the Deployment {live['metadata']['name']} is held by {run}, or by one that was killed and left it so: fields "
-        f"of it are owned by {MANAGER}. Wait for that run; if there is none any more, put its saved object back: the "
-        f"command is in its report, and its baseline.json is what was there"
+        f"the Deployment {live['metadata']['name']} is held by {_another_run(live)}, or by one that was killed and "
+        f"left it so: fields of it are owned by {MANAGER}. {_AFTER_IT}the command that puts the saved object back, the "
+        f"baseline.json beside it"
     )
+
+
+def left_by_another(kind: str, there: dict[str, Any]) -> str:
+    """Why an object of the conditions' own name, which a run made, must not be touched, and the way out."""
+    return (
+        f"the {kind} {there['metadata']['name']} exists already: it was made by {_another_run(there)}, or by one that "
+        f"was killed and left it. {_AFTER_IT}the command that removes it, and the one that puts back what that run "
+        f"scaled to zero"
+    )
+
+
+_AFTER_IT = (
+    "Wait for that run; if there is none any more, `run report` with that run's directory makes its report, and tells "
+)
+
+
+def _another_run(thing: dict[str, Any]) -> str:
+    """A run by its name, where the object says it: by its template's launch, or by its own label."""
+    launch = launch_of((thing.get("spec") or {}).get("template") or {})
+    run = (thing["metadata"].get("labels") or {}).get(RUN) if launch is None else launch.rpartition(".")[0]
+    return "another run" if run is None else f"another run, {run}"

@@ -23,8 +23,8 @@ K3S = Path("/etc/rancher/k3s/k3s.yaml")
 SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 IN_CLUSTER = "in-cluster"
 _COPY_OF_K3S = (
-    "k3s keeps it for root. Make a copy of your own: mkdir -p ~/.kube && sudo k3s kubectl config view --raw > "
-    "~/.kube/config && chmod 600 ~/.kube/config"
+    "k3s keeps it for root. Make a copy that only you can read: mkdir -p ~/.kube && (umask 077; sudo k3s kubectl "
+    "config view --raw > ~/.kube/k3s.yaml), and name it in the site file: kubernetes: {kubeconfig: ~/.kube/k3s.yaml}"
 )
 
 
@@ -188,8 +188,8 @@ def _read(path: Path, named_by: str) -> dict[str, Any]:
 def _way_to(path: Path) -> str:
     if K3S in (path, _resolved(path)):
         return (
-            f"{_COPY_OF_K3S}; then name that one by $KUBECONFIG or by {SITE_KEY}. Or let k3s write it for everyone on "
-            f"this machine (its option --write-kubeconfig-mode 644): whoever reads it rules the cluster"
+            f"{_COPY_OF_K3S}. Or let k3s write it for everyone on this machine (its option --write-kubeconfig-mode "
+            f"644): whoever reads it rules the cluster"
         )
     return (
         f'Make it yours (sudo chown "$USER" {path}; chmod 600 {path}), or name another one by $KUBECONFIG or by '

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
 from runner.target.kubernetes.difference import empty, is_open, keyed, printed
-from runner.target.kubernetes.field_path import below, element
+from runner.target.kubernetes.field_path import below, element, within
 from runner.target.kubernetes.hidden import hide
 
 Object = dict[str, Any]
@@ -23,8 +23,8 @@ class Leftover:
     value: Any
 
     def one(self) -> str:
-        """As one line."""
-        return f"{self.path}: {printed(self.value)}"
+        """As one line. What a variable of somebody else's holds is not shown, whatever its name."""
+        return f"{self.path}: {'(kept)' if _plain_variable(self.path, self.value) else printed(self.value)}"
 
 
 def leftovers(rendered: Object, result: Object, *, live: Object, fresh: Object | None = None) -> list[Leftover]:
@@ -40,6 +40,50 @@ def leftovers(rendered: Object, result: Object, *, live: Object, fresh: Object |
         if not empty(rest):
             found.append(Leftover(path, hide(path, value)))
     return found
+
+
+def _plain_variable(path: str, value: Any) -> bool:
+    if isinstance(value, dict):
+        return _VARIABLE.search(path) is not None and "value" in value
+    return _VARIABLE.search(path.removesuffix(".value")) is not None
+
+
+_VARIABLE: Final = re.compile(r"\.env\[[^\]]*\]$")
+
+
+@dataclass(frozen=True, slots=True)
+class Unlike:
+    """A field of the live object that the condition `kept` keeps and the condition `rendered` writes."""
+
+    path: str
+    kept: str
+    rendered: str
+
+
+def unlike(kept: Mapping[str, list[Leftover]], rendered: Mapping[str, Object]) -> list[Unlike]:
+    """What would not stay as it is in a condition that keeps it, by the conditions' names: once another condition has
+    written the field it is this run's own, and the next apply that leaves it out takes it away."""
+    fields = {name: list(_fields("", manifest)) for name, manifest in rendered.items()}
+    return [
+        Unlike(one.path, keeps, writes)
+        for keeps, leftover in kept.items()
+        for one in leftover
+        for writes, paths in fields.items()
+        if writes != keeps and any(within(path, [one.path]) or within(one.path, [path]) for path in paths)
+    ]
+
+
+def _fields(path: str, value: Any) -> Iterator[str]:
+    """The leaves of a manifest, by path."""
+    place = below if isinstance(value, dict) else element
+    parts = value if isinstance(value, dict) else None
+    if isinstance(value, list):
+        parts = keyed(path.rpartition(".")[2], value)
+    if parts:
+        for key, one in parts.items():
+            yield from _fields(place(path, key), one)
+    elif not empty(value):
+        yield path
 
 
 _BOOKKEEPING: Final = re.compile(

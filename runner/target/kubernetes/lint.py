@@ -50,7 +50,7 @@ def lint(
         "progress-deadline-below-startup": lambda: _progress_deadline(deployment, startup_seconds),
         "liveness-kills-slow-start": lambda: _liveness(deployment, startup_seconds, container),
         "mutable-tag": lambda: _tags(deployment),
-        "token-in-plain-env": lambda: _tokens(deployment),
+        "token-in-plain-env": lambda: _tokens(deployment, live),
         "missing-runtime-class": lambda: _runtime_class(deployment, runtime_classes),
         "service-links": lambda: _service_links(deployment),
         "selector-differs": lambda: _selector(deployment, live),
@@ -152,15 +152,25 @@ def _tags(deployment: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         )
 
 
-def _tokens(deployment: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+def _tokens(deployment: Mapping[str, Any], live: Mapping[str, Any] | None) -> Iterator[tuple[str, str]]:
+    there = [
+        (_map(variable).get("name"), _map(variable).get("value"))
+        for _, one in _containers(live or {})
+        for variable in _list(one.get("env"))
+    ]
     for path, one in _containers(deployment):
         for index, variable in enumerate(_list(one.get("env"))):
             name = _map(variable).get("name")
             if isinstance(name, str) and is_secret(name) and _map(variable).get("value"):
+                # an apply cannot put a reference in the place of a value that somebody else set
+                way = (
+                    ", and have it referred to in the Deployment itself, where it comes from"
+                    if (name, _map(variable)["value"]) in there
+                    else f": kubernetes: {{secrets: {{{name}: {{name: SECRET, key: KEY}}}}}}"
+                )
                 yield (
                     f"{path}.env[{index}]",
-                    f"{name} sounds like a secret, and its value stands in plain sight; put it into a Secret: "
-                    f"kubernetes: {{secrets: {{{name}: {{name: SECRET, key: KEY}}}}}}",
+                    f"{name} sounds like a secret, and its value stands in plain sight; put it into a Secret{way}",
                 )
 
 

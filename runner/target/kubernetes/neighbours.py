@@ -23,6 +23,25 @@ def is_gpu(resource: str) -> bool:
     return _GPU.fullmatch(resource) is not None
 
 
+def asks_for_gpu(container: Object) -> bool:
+    """Whether a container is given a GPU, or a part of one, as its own: as a resource, or by a claim."""
+    return any(is_gpu(name) for name in _extended(container)) or bool((container.get("resources") or {}).get("claims"))
+
+
+def unasked(pod: Object) -> list[str]:
+    """How a Pod sees all GPUs of its node, whether it asks for one or not: `runtime class nvidia`."""
+    spec = pod["spec"]
+    if _RUNTIME.fullmatch(runtime := str(spec.get("runtimeClassName") or "")):
+        return [f"runtime class {runtime}"]
+    seen = {
+        str(variable.get("value") or "")
+        for container in spec.get("containers") or []
+        for variable in container.get("env") or []
+        if variable.get("name") == "NVIDIA_VISIBLE_DEVICES"
+    }
+    return [f"NVIDIA_VISIBLE_DEVICES={value}" for value in sorted(seen) if value not in _NONE]
+
+
 def neighbours(pods: Iterable[Object], *, node: str, ours: Collection[str]) -> list[str]:
     """The Pods on the node that may use its GPUs, but for those whose UID is in `ours`: `namespace/name (1
     nvidia.com/gpu)`. Besides those that ask for one, these are the Pods that see all GPUs unasked: by the nvidia
@@ -98,17 +117,7 @@ def _ways(pod: Object) -> list[str]:
     spec = pod["spec"]
     if claims := spec.get("resourceClaims"):
         ways.append("resource claim " + " ".join(str(one.get("name")) for one in claims))
-    if ways or _agent(pod):
-        return ways
-    if _RUNTIME.fullmatch(runtime := str(spec.get("runtimeClassName") or "")):
-        return [f"runtime class {runtime}"]
-    seen = {
-        str(variable.get("value") or "")
-        for container in spec.get("containers") or []
-        for variable in container.get("env") or []
-        if variable.get("name") == "NVIDIA_VISIBLE_DEVICES"
-    }
-    return [f"NVIDIA_VISIBLE_DEVICES={value}" for value in sorted(seen) if value not in _NONE]
+    return ways if ways or _agent(pod) else unasked(pod)
 
 
 def _agent(pod: Object) -> bool:

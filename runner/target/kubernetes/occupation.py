@@ -8,7 +8,7 @@ from typing import Any
 
 from runner.record.events import BaselineSaved, Warned
 from runner.target.base import Declined, Stay, TargetError
-from runner.target.kubernetes.baseline import compared, deployment_facts, probe_pod, serving_pod
+from runner.target.kubernetes.baseline import compared, deployment_facts, probe_pod, serving_pod, unreached
 from runner.target.kubernetes.belonging import pods_of as owned_pods
 from runner.target.kubernetes.by_hand import ByHand
 from runner.target.kubernetes.calls import Patience, read, written
@@ -16,6 +16,7 @@ from runner.target.kubernetes.cluster import MANAGER, Cluster, ClusterError
 from runner.target.kubernetes.difference import RUNTIME, differences
 from runner.target.kubernetes.giving_back import Outcome, Taken, give_back
 from runner.target.kubernetes.ground import engine_container, held_by_another
+from runner.target.kubernetes.history import forget_launches
 from runner.target.kubernetes.hold import Hold, NotOurs, written_out
 from runner.target.kubernetes.own_service import OwnService
 from runner.target.kubernetes.ownership import owned_by
@@ -72,7 +73,7 @@ class Occupation:
                 raise TargetError(f"the Deployment {baseline.name} could not be scaled to zero: {error}") from None
         self._take(
             f"Deployment {self._cluster.namespace}/{self.hold.name}",
-            "removed: it did not exist before",
+            "removed",
             self._commands.remove(f"deployment/{self.hold.name}"),
             self._removed,
             self._hastily_removed,
@@ -97,7 +98,7 @@ class Occupation:
             service = self._service = OwnService(self._cluster, name, self._stay.run)
             self._take(
                 f"Service {self._cluster.namespace}/{name}",
-                "removed: it did not exist before",
+                "removed",
                 self._commands.remove(f"service/{name}"),
                 lambda: self._service_removed(service),
                 lambda: self._hastily_service_removed(service),
@@ -125,7 +126,7 @@ class Occupation:
         commands = self._commands
         self._take(
             f"Deployment {self._cluster.namespace}/{name}",
-            "replaced by the saved object" if self._settings.patches else "scaled back, and compared",
+            "replaced by the saved object",
             commands.replace(name, path) if self._settings.patches else commands.put_back(name, path),
             lambda: self._put_back(hold),
             lambda: self._hastily_put_back(hold),
@@ -146,6 +147,9 @@ class Occupation:
                 self._warn(f"Deployment {self._cluster.namespace}/{hold.name}", f"{error}; it is put back all the same")
         before = await ask(lambda: read(lambda: pods_of(self._cluster, saved)))
         live = await ask(lambda: written(hold.put_back))
+        if hold is self.hold:
+            for left_over in await written(lambda: forget_launches(self._cluster, live, self._stay.run)):
+                self._warn(f"Deployment {self._cluster.namespace}/{hold.name}", left_over)
         if saved["spec"].get("replicas", 1) > 0:
             await rolled_out(
                 self._cluster,
@@ -246,18 +250,26 @@ class Occupation:
         labels = deployment["spec"]["selector"].get("matchLabels") or {}
         replica_sets = await self._listed("ReplicaSet", labels)
         pods = await self._listed("Pod", labels)
-        facts = deployment_facts(deployment, replica_sets)
+        container = self._settings.container if self._settings.patches else None
+        facts = deployment_facts(deployment, replica_sets, container)
         pod = serving_pod(deployment, replica_sets, pods)
         if pod is None and deployment["spec"].get("replicas", 1) > 0:
-            raise TargetError(f"the Deployment {name} has no Pod that is Ready")
+            raise TargetError(f"the Deployment {name} has no Pod of its newest revision that is Ready")
         if pod is None:
             return facts
         idle_seconds = self._stay.plan.limits.idle_seconds
         patience = idle_seconds if quiet else self._limit
-        probed = await probe_pod(self._cluster, deployment, pod, patience, idle_seconds)
+        probed = await probe_pod(self._cluster, deployment, pod, patience, idle_seconds, container)
         unmet = probed.unmet or (probed.busy if quiet else None)
         if unmet is not None:
             raise TargetError(f"the Deployment {name}: {unmet}")
+        if quiet and self._settings.transport == "pod-ip":
+            lost = await unreached(deployment, pod, container)
+            if lost is not None:
+                raise TargetError(
+                    f"the Deployment {name}: {lost}, and nor would the conditions'. Run on the cluster's node or in "
+                    f"the cluster, or choose another way: kubernetes: {{transport: node-port}}"
+                )
         return {**facts, **probed.facts}
 
     def _take(

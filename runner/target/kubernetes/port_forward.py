@@ -68,9 +68,12 @@ class PortForward:
         what = f"reach port {self._port} of Pod {self._cluster.namespace}/{self._pod}"
         return Channels(self._cluster, path, [("ports", str(self._port))], what)
 
-    def _gone(self, connection: "_Connection", problem: str | None) -> None:
+    def _failed(self, problem: str | None) -> None:
         with self._lock:
             self.problem = problem or self.problem
+
+    def _gone(self, connection: "_Connection") -> None:
+        with self._lock:
             self._open.discard(connection)
 
 
@@ -100,13 +103,15 @@ class _Connection:
             ended = isinstance(error, ChannelsClosed) and not error.lost
             problem = None if self._shut or ended else str(error)
         finally:
+            # Before the end, so that whoever sees it can ask why.
+            self._forward._failed(problem)
             if self._remote is not None:
                 self._remote.close()
             # What the Pod sent last is delivered before the end.
             with contextlib.suppress(OSError):
                 self._local.shutdown(socket.SHUT_RDWR)
             self._local.close()
-            self._forward._gone(self, problem)
+            self._forward._gone(self)
 
     def _carry(self, remote: Channels) -> str | None:
         """Both ways, until either side has ended; what the Pod's side said went wrong."""
@@ -117,7 +122,7 @@ class _Connection:
             while True:
                 ready = {key.fileobj for key, _ in selector.select(0 if remote.pending else None)}
                 if self._local in ready:
-                    sent = self._local.recv(_PART)
+                    sent = self._heard()
                     if not sent:
                         return None  # this protocol cannot say that one direction alone has ended
                     remote.send(_DATA, sent)
@@ -129,6 +134,16 @@ class _Connection:
                     if channel not in greeted:
                         greeted.add(channel)  # the first message of each names the port
                     elif channel == _DATA:
-                        self._local.sendall(data)
+                        try:
+                            self._local.sendall(data)
+                        except OSError:
+                            return None  # it is not there to hear the rest
                     elif channel == _ERROR:
                         return data.decode("utf-8", "replace").strip()
+
+    def _heard(self) -> bytes:
+        """From this machine's side; nothing once it has ended, in whatever way."""
+        try:
+            return self._local.recv(_PART)
+        except OSError:
+            return b""

@@ -1,6 +1,6 @@
 """What an engine that was there answers: asked before it is touched, and again once it is back."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import httpx
@@ -33,20 +33,24 @@ class Probed:
         return {"model": self.model, "idle": self.idle, "one request": self.request}
 
 
-def probe(url: str) -> Probed:
-    """Ask the engine at `url` once. Blocks, never raises."""
+def probe(url: str, why: Callable[[], str | None] = lambda: None) -> Probed:
+    """Ask the engine at `url` once. `why` says what the way there suffers, where no answer comes. Blocks, never
+    raises."""
     with httpx.Client(verify=trusted(), trust_env=False, timeout=_ASK_SECONDS) as client:
         try:
-            models = read_models(client.get(url + MODELS_PATH).content)
+            listed = client.get(url + MODELS_PATH)
         except httpx.HTTPError as error:
-            return Probed(unmet=f"{MODELS_PATH} is not answered: {_words(error)}")
+            return Probed(unmet=f"{MODELS_PATH} is not answered: {_words(error, why())}")
+        if not listed.is_success:
+            return Probed(unmet=f"{MODELS_PATH} is answered with HTTP {listed.status_code}{_refused(listed)}")
+        models = read_models(listed.content)
         if not models:
             return Probed(unmet=f"{MODELS_PATH} lists no model")
         names = ", ".join(model.id for model in models)
         idle, busy = _idle(client, url)
         if busy is not None:
             return Probed(names, busy=busy)
-        request, failed = _request(client, url, models[0].id)
+        request, failed = _request(client, url, models[0].id, why)
         return Probed(names, idle, request, failed)
 
 
@@ -63,7 +67,9 @@ def _idle(client: httpx.Client, url: str) -> tuple[str | None, str | None]:
     return (None, f"it serves others: {busy}") if busy else ("yes", None)
 
 
-def _request(client: httpx.Client, url: str, model: str) -> tuple[str | None, str | None]:
+def _request(
+    client: httpx.Client, url: str, model: str, why: Callable[[], str | None]
+) -> tuple[str | None, str | None]:
     body = {
         "model": model,
         "messages": [{"role": "user", "content": "Are you there?"}],
@@ -73,12 +79,23 @@ def _request(client: httpx.Client, url: str, model: str) -> tuple[str | None, st
     try:
         answer = client.post(url + CHAT_PATH, json=body, timeout=_ANSWER_SECONDS)
     except httpx.HTTPError as error:
-        return None, f"one request is not answered: {_words(error)}"
+        return None, f"one request is not answered: {_words(error, why())}"
     reply = read_reply(answer.status_code, answer.headers.get("content-type"), answer.content, model=model)
     if reply.verdict is Verdict.OK:
         return "answered", None
     return f"{reply.verdict}", f"one request fails: {reply.verdict}: {reply.detail}"
 
 
-def _words(error: httpx.HTTPError) -> str:
-    return str(error) or type(error).__name__
+def _refused(answer: httpx.Response) -> str:
+    """Why, where that is known, and the way out."""
+    if answer.status_code not in (401, 403):
+        return ""
+    return (
+        ": it asks for an API key (--api-key, VLLM_API_KEY), which the runner does not have; "
+        "start it without one for the time of the run"
+    )
+
+
+def _words(error: httpx.HTTPError, why: str | None) -> str:
+    said = str(error) or type(error).__name__
+    return said if why is None else f"{said} ({why})"

@@ -31,13 +31,17 @@ from ruamel.yaml.error import MarkedYAMLError, YAMLError
 from runner.plan.model import Arm, Plan
 from runner.resources import resource
 from runner.spec.kubernetes_meaning import CACHE, SHM
+from runner.target.kubernetes.belonging import LAUNCH
 from runner.target.kubernetes.settings import CACHE_PATH, SHM_PATH, Settings
 
 MANAGED_BY: Final = "llm-experiment-runner"
 PREFIX: Final = f"{MANAGED_BY}/"
-LAUNCH: Final = f"{PREFIX}launch"
 RUN: Final = f"{PREFIX}run"
-"""A Pod's annotation that makes its template another one for each launch, and the label of a run's objects."""
+"""The label of a run's objects."""
+
+KEEP_HISTORY: Final = 2**31 - 1
+"""The `revisionHistoryLimit` at which Kubernetes removes no old ReplicaSet: those of a Deployment that is taken over
+are what its owner can roll back to, and each launch adds one."""
 
 _SERVICE_TYPES: Final = {"node-port": "NodePort"}
 _HEALTH: Final = "/health"
@@ -140,8 +144,9 @@ def context_of(
         "service_labels": {**standard, **own},
         "annotations": {LAUNCH: launch} if launch else {},
         "selector": chosen,
-        # a selector of expressions alone has no labels to give to a Service
-        "pod_selector": pod_selector or own,
+        # what a Service takes: the run's label keeps it from Pods that are not of this run, and a selector of
+        # expressions alone has no labels to give
+        "pod_selector": {**pod_selector, **{name: value for name, value in own.items() if name == RUN}} or own,
         "replicas": settings.replicas,
         "image": settings.image,
         "image_pull_policy": settings.image_pull_policy,
@@ -166,6 +171,7 @@ def context_of(
         "cache": settings.cache,
         "probes": _probes(settings, plan),
         "startup_seconds": plan.limits.startup_seconds,
+        "revision_history_limit": None if selector is None else KEEP_HISTORY,
         "progress_deadline_seconds": progress_deadline(settings, plan),
         "termination_grace_seconds": settings.termination_grace_seconds,
         "service_type": _SERVICE_TYPES.get(settings.transport, "ClusterIP"),

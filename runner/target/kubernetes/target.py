@@ -13,9 +13,11 @@ from runner.plan.model import Arm, Plan
 from runner.record.events import Warned
 from runner.spec.load import Spec
 from runner.spec.site import Site
-from runner.target.base import Stay, Survey, TargetError, Transport
+from runner.target.base import Declined, Stay, Survey, TargetError, Transport
+from runner.target.kubernetes.baseline import main_container
 from runner.target.kubernetes.calls import read, written
 from runner.target.kubernetes.cluster import Cluster, ClusterError
+from runner.target.kubernetes.consent import hold_to_consent
 from runner.target.kubernetes.engine import KubernetesEngine, container_spec, container_status
 from runner.target.kubernetes.ground import Ground
 from runner.target.kubernetes.hold import NotOurs
@@ -25,6 +27,7 @@ from runner.target.kubernetes.port_forward import PortForward
 from runner.target.kubernetes.render import RenderError, render
 from runner.target.kubernetes.rolling import RolledOut, pods_of, rolled_out
 from runner.target.kubernetes.settings import merge, problems
+from runner.tls import trusted
 
 _REACH_SECONDS = 5.0
 _REACH_AGAIN = 0.5
@@ -49,6 +52,7 @@ class KubernetesTarget:
         self._stay: Stay | None = None
         self._occupation: Occupation | None = None
         self._launches = 0
+        self._surveyed: dict[str, Any] | None = None
 
     def settings(self) -> dict[str, Any]:
         """The merged settings, and which cluster it is, once that is known."""
@@ -82,7 +86,10 @@ class KubernetesTarget:
     def survey(self, plan: Plan) -> Survey:
         """Which cluster it is, what the run would change there, and whether it may."""
         try:
-            return Ground(self._connected(), self._settings, plan).survey()
+            ground = Ground(self._connected(), self._settings, plan)
+            found = ground.survey()
+            self._surveyed = ground.baseline
+            return found
         except ClusterError as error:
             return Survey(problems=[str(error)])
 
@@ -105,6 +112,7 @@ class KubernetesTarget:
         occupation = Occupation(await read(self._connected), self._settings, stay)
         self._stay, self._occupation = stay, occupation
         self._tell_warnings()
+        await self._hold_to_consent()
         await occupation.save()
         try:
             await occupation.take_place()
@@ -114,6 +122,18 @@ class KubernetesTarget:
                 await occupation.give_back()
             finally:
                 self._tell_warnings()
+
+    async def _hold_to_consent(self) -> None:
+        """Raises Declined where the baseline is not what was surveyed, and agreed to, any more."""
+        cluster, surveyed = self._cluster, self._surveyed
+        if cluster is None or surveyed is None:
+            return
+        try:
+            now = await read(lambda: cluster.get("Deployment", surveyed["metadata"]["name"]))
+            if now is not None:  # else it is told when it is to be saved
+                await read(lambda: hold_to_consent(cluster, surveyed, now))
+        except ClusterError as error:
+            raise Declined(f"{error}; nothing was changed") from None
 
     def _tell_warnings(self) -> None:
         """The API server's warnings so far; they come in threads, and are told from here alone."""
@@ -164,7 +184,8 @@ class KubernetesTarget:
                 addressed=self._addressed,
             )
             assert pod_log is not None
-            return await self._engine(done, container, service, pod_log)
+            own = {one["name"] for one in main_container(rendered.deployment, container).get("env") or []}
+            return await self._engine(done, container, service, pod_log, own)
         except (ClusterError, NotOurs, RenderError) as error:
             self._let_go(pod_log)
             raise TargetError(str(error), error.lines() if isinstance(error, NotOurs) else None) from None
@@ -183,10 +204,10 @@ class KubernetesTarget:
             pod_log.close()
 
     async def _engine(
-        self, done: RolledOut, container: str, service: dict[str, Any] | None, log: PodLog
+        self, done: RolledOut, container: str, service: dict[str, Any] | None, log: PodLog, own_env: set[str]
     ) -> KubernetesEngine:
-        assert self._cluster is not None
-        cluster, settings, pod = self._cluster, self._settings, done.pod
+        assert self._cluster is not None and self._stay is not None
+        cluster, settings, pod, emit = self._cluster, self._settings, done.pod, self._stay.emit
         forward: PortForward | None = None
         match settings.transport:
             case "port-forward":
@@ -214,6 +235,8 @@ class KubernetesTarget:
             log=log,
             forward=forward,
             gpu_command=settings.gpu_command,
+            own_env=own_env,
+            warned=lambda about, text: emit(Warned(source="cluster", about=about, text=text)),
         )
 
 
@@ -256,7 +279,7 @@ async def _reached(endpoint: str, transport: str, *, listening: bool = True) -> 
 async def _stranger(endpoint: str) -> str | None:
     """Why it is not an engine that takes connections there: networks have proxies that take all, and answer for whom
     they do not reach. Every vLLM has /health."""
-    async with httpx.AsyncClient(trust_env=False, timeout=_REACH_SECONDS) as client:
+    async with httpx.AsyncClient(verify=trusted(), trust_env=False, timeout=_REACH_SECONDS) as client:
         try:
             status = (await client.get(f"{endpoint}/health")).status_code
         except httpx.HTTPError as error:
