@@ -43,7 +43,11 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     async def probed(*_: Any) -> Probed:
         return Probed()
 
+    async def nowhere(*_: Any) -> None:
+        """The Pod is reached."""
+
     monkeypatch.setattr(occupation, "probe_pod", probed)
+    monkeypatch.setattr(occupation, "unreached", nowhere)
     for module in (occupation, rolling):
         monkeypatch.setattr(module, "_POLL", 0.01)
     monkeypatch.setattr(calls, "_AGAIN", 0.01)
