@@ -86,7 +86,7 @@ def _probed(cluster: Cluster, pod: str, port: int) -> Probed:
     except (OSError, ClusterError) as error:
         return Probed(unmet=f"its Pod cannot be reached: {error}")
     try:
-        return probe(forward.url)
+        return probe(forward.url, lambda: forward.problem)
     finally:
         forward.close()
 
@@ -94,7 +94,9 @@ def _probed(cluster: Cluster, pod: str, port: int) -> Probed:
 async def unreached(deployment: Mapping[str, Any], pod: Mapping[str, Any], container: str | None) -> str | None:
     """Why the Pod's own address does not lead from here to the engine that answers through the API server; None where
     it does. Asked before anything is changed: the conditions' Pods have addresses of the same kind."""
-    address = str((pod.get("status") or {}).get("podIP"))
+    address = str((pod.get("status") or {}).get("podIP") or "")
+    if not address:
+        return None
     host = f"[{address}]" if ":" in address else address
     url = f"http://{host}:{_port(deployment, container)}"
     found = await read(lambda: probe(url))

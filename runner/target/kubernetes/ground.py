@@ -11,6 +11,7 @@ from runner.target.kubernetes.belonging import launch_of
 from runner.target.kubernetes.cluster import MANAGER, Cluster, ClusterError
 from runner.target.kubernetes.difference import RUNTIME, Difference, differences
 from runner.target.kubernetes.either_or import clashes
+from runner.target.kubernetes.hidden import variables
 from runner.target.kubernetes.leftover import leftovers, unlike
 from runner.target.kubernetes.lint import lint
 from runner.target.kubernetes.neighbours import holders, is_gpu
@@ -32,6 +33,8 @@ class Ground:
     found: Survey = field(default_factory=Survey)
     baseline: dict[str, Any] | None = None
     """The Deployment that is there, as it was surveyed."""
+    own_env: frozenset[str] = frozenset()
+    """The variables that the conditions set: only their values are shown."""
 
     def survey(self) -> Survey:
         """Look at everything; what makes no sense to look at after a problem is left out. Raises ClusterError."""
@@ -51,6 +54,7 @@ class Ground:
         if self.settings.through_service:
             self._unmade("Service", self.settings.service)
         rendered = [(arm, self._rendered(arm, live)) for arm in self.plan.arms]
+        self.own_env = frozenset[str]().union(*(variables(one.deployment) for _, one in rendered if one is not None))
         if not self.found.problems:
             classes = self._runtime_classes()
             for _, one in rendered:
@@ -206,7 +210,7 @@ class Ground:
             before, after = (
                 {"spec": {"template": {"spec": one["spec"]["template"]["spec"]}}} for one in (before, after)
             )
-        for one in differences(before, after, ignore=RUNTIME):
+        for one in differences(before, after, ignore=RUNTIME, own_env=self.own_env):
             # the limit is of the run's time alone, as its annotation is
             if PREFIX not in one.path and one.path != "spec.revisionHistoryLimit":
                 yield one
@@ -235,7 +239,7 @@ class Ground:
         for arm in self.plan.others:
             if first is None or arm.id not in results:
                 continue
-            for one in differences(first, results[arm.id], ignore=RUNTIME):
+            for one in differences(first, results[arm.id], ignore=RUNTIME, own_env=self.own_env):
                 if PREFIX not in one.path:
                     base = self.plan.arm(self.plan.baseline).label
                     self.found.notes.append(f"`{arm.label}` differs from `{base}`: {one.one()}")

@@ -2,7 +2,7 @@
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Collection, Mapping
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import Any
@@ -14,12 +14,12 @@ from runner.record.events import Warned
 from runner.spec.load import Spec
 from runner.spec.site import Site
 from runner.target.base import Declined, Stay, Survey, TargetError, Transport
-from runner.target.kubernetes.baseline import main_container
 from runner.target.kubernetes.calls import read, written
 from runner.target.kubernetes.cluster import Cluster, ClusterError
 from runner.target.kubernetes.consent import hold_to_consent
 from runner.target.kubernetes.engine import KubernetesEngine, container_spec, container_status
 from runner.target.kubernetes.ground import Ground
+from runner.target.kubernetes.hidden import variables
 from runner.target.kubernetes.hold import NotOurs
 from runner.target.kubernetes.occupation import Occupation
 from runner.target.kubernetes.pod_log import PodLog
@@ -184,8 +184,7 @@ class KubernetesTarget:
                 addressed=self._addressed,
             )
             assert pod_log is not None
-            own = {one["name"] for one in main_container(rendered.deployment, container).get("env") or []}
-            return await self._engine(done, container, service, pod_log, own)
+            return await self._engine(done, container, service, pod_log, variables(rendered.deployment))
         except (ClusterError, NotOurs, RenderError) as error:
             self._let_go(pod_log)
             raise TargetError(str(error), error.lines() if isinstance(error, NotOurs) else None) from None
@@ -198,13 +197,15 @@ class KubernetesTarget:
         if self._settings.transport == "pod-ip":
             await _reached(_url(pod["status"]["podIP"], self._settings.port), "pod-ip", listening=False)
 
-    @staticmethod
-    def _let_go(pod_log: PodLog | None) -> None:
-        if pod_log is not None:
-            pod_log.close()
+    def _let_go(self, pod_log: PodLog | None) -> None:
+        if pod_log is None:
+            return
+        if pod_log.problem is not None and self._stay is not None:
+            self._stay.emit(Warned(source="the cluster", about="the engine's log", text=pod_log.problem))
+        pod_log.close()
 
     async def _engine(
-        self, done: RolledOut, container: str, service: dict[str, Any] | None, log: PodLog, own_env: set[str]
+        self, done: RolledOut, container: str, service: dict[str, Any] | None, log: PodLog, own_env: Collection[str]
     ) -> KubernetesEngine:
         assert self._cluster is not None and self._stay is not None
         cluster, settings, pod, emit = self._cluster, self._settings, done.pod, self._stay.emit
@@ -236,7 +237,7 @@ class KubernetesTarget:
             forward=forward,
             gpu_command=settings.gpu_command,
             own_env=own_env,
-            warned=lambda about, text: emit(Warned(source="cluster", about=about, text=text)),
+            warned=lambda about, text: emit(Warned(source="the cluster", about=about, text=text)),
         )
 
 
