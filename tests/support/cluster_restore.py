@@ -87,15 +87,14 @@ def baseline_of(ran: Finished) -> Baseline:
 
 
 def by_hand(namespace: Namespace, ran: Finished) -> str:
-    """Do what the run says puts its baseline back, in a shell with the user's kubeconfig; what that printed."""
+    """Do what the run says puts its baseline back, in a shell that knows nothing else; what that printed."""
     command = baseline_of(ran).by_hand
     assert command in ran.stdout and command in ran.report.replace("\\", ""), command
     environment = {
         "PATH": f"{kubectl().parent}:/usr/bin:/bin",
         "HOME": str(namespace.folder),  # where kubectl keeps its cache
-        "KUBECONFIG": str(namespace.outer_kubeconfig),
     }
-    return checked(["sh", "-c", command], environment)
+    return checked([*namespace.cluster.network, "sh", "-c", command], environment)
 
 
 def assert_put_back_by_hand(namespace: Namespace, before: Object, ran: Finished) -> None:

@@ -20,7 +20,7 @@ class SmallCluster:
     verb, the kind and the name, and may raise.
     """
 
-    namespace, context, in_cluster = "demo", "small", False
+    namespace, context, in_cluster, kubeconfig = "demo", "small", False, "/home/user/.kube/config"
 
     def __init__(self) -> None:
         self.objects: dict[tuple[str, str], Object] = {}

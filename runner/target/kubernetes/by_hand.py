@@ -1,5 +1,6 @@
 """The commands by which a person puts back what a run changed, as a shell takes them."""
 
+import os
 import shlex
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,16 +10,17 @@ from runner.target.kubernetes.cluster import Cluster
 
 @dataclass(frozen=True, slots=True)
 class ByHand:
-    """`kubectl` on one cluster; `kubeconfig` where the site file names one: else kubectl finds the runner's own."""
+    """`kubectl` on one cluster, whatever shell it is given to: another kubeconfig may have a context of the same
+    name."""
 
     context: str | None
     namespace: str
     kubeconfig: str | None
 
     @classmethod
-    def on(cls, cluster: Cluster, kubeconfig: str | None) -> "ByHand":
-        """In a Pod there is no context to name."""
-        return cls(None if cluster.in_cluster else cluster.context, cluster.namespace, kubeconfig)
+    def on(cls, cluster: Cluster) -> "ByHand":
+        """In a Pod without a kubeconfig there is no context to name."""
+        return cls(None if cluster.kubeconfig is None else cluster.context, cluster.namespace, cluster.kubeconfig)
 
     def remove(self, named: str) -> str:
         """What a run made and nobody had before, as `deployment/NAME`."""
@@ -46,6 +48,8 @@ class ByHand:
         return f"{self._kubectl(verb, '--raw', deployments + path, '-f', str(saved.absolute()))} >/dev/null"
 
     def _kubectl(self, *words: str) -> str:
-        where = [] if self.kubeconfig is None else ["--kubeconfig", self.kubeconfig]
+        several = self.kubeconfig is not None and os.pathsep in self.kubeconfig
+        start = ["env", f"KUBECONFIG={self.kubeconfig}", "kubectl"] if several else ["kubectl"]
+        where = ["--kubeconfig", self.kubeconfig] if self.kubeconfig is not None and not several else []
         where += [] if self.context is None else ["--context", self.context]
-        return shlex.join(["kubectl", *where, "--namespace", self.namespace, *words])
+        return shlex.join([*start, *where, "--namespace", self.namespace, *words])

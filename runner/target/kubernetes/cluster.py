@@ -88,12 +88,15 @@ class Cluster:
     """The server's own, as v1.36.3."""
     in_cluster: bool
     """Whether the runner itself runs in a Pod of this cluster."""
+    kubeconfig: str | None
+    """The file, or files, that led here, as $KUBECONFIG names them; None in a Pod."""
 
     def __init__(self, access: Access, namespace: str | None, warned: Callable[[str, str], None]) -> None:
         self.context = access.context
         self.namespace = namespace or access.namespace
         self.server = access.configuration.host
         self.in_cluster = access.in_cluster
+        self.kubeconfig = os.pathsep.join(str(path.absolute()) for path in access.files) or None
         self.version = ""
         self._access = access
         self._warned = warned

@@ -30,8 +30,9 @@ _COPY_OF_K3S = (
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """A cluster's address and the credentials for it. `origin` says where they are from; `renew` reads them again
-    from there, which asks a credential plugin anew, and gives a client configuration."""
+    """A cluster's address and the credentials for it. `origin` says where they are from, `files` are those that it was
+    read from; `renew` reads them again from there, which asks a credential plugin anew, and gives a client
+    configuration."""
 
     configuration: Any
     context: str
@@ -40,6 +41,7 @@ class Access:
     in_cluster: bool
     origin: str
     renew: Callable[[], Any]
+    files: tuple[Path, ...] = ()
 
 
 def find_access(kubeconfig: str | None, context: str | None, environ: Mapping[str, str]) -> Access:
@@ -113,6 +115,7 @@ def _from_files(paths: list[Path], named_by: str, context: str | None, environ: 
         in_cluster=_is_own_cluster(configuration.host, environ),
         origin=where,
         renew=load,
+        files=tuple(paths),
     )
 
 

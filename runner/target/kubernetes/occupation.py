@@ -6,7 +6,7 @@ import time
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from runner.record.events import BaselineSaved, Warned
+from runner.record.events import BaselineSaved, Compared, Warned
 from runner.target.base import Declined, Stay, TargetError
 from runner.target.kubernetes.baseline import compared, deployment_facts, probe_pod, serving_pod, unreached
 from runner.target.kubernetes.belonging import pods_of as owned_pods
@@ -41,7 +41,7 @@ class Occupation:
         self._cluster, self._settings, self._stay = cluster, settings, stay
         self._limit = stay.plan.limits.startup_seconds
         self._facts: dict[str, str | None] = {}
-        self._commands = ByHand.on(cluster, settings.kubeconfig)
+        self._commands = ByHand.on(cluster)
         self._taken: list[Taken] = []
         self._service: OwnService | None = None
         self._baseline: Hold | None = None
@@ -168,8 +168,14 @@ class Occupation:
         left = [one.one() for one in differences(saved, after, ignore=RUNTIME)]
         if owned_by(after, MANAGER):
             left.append(f"fields of it are still owned by {MANAGER}")
-        found = compared(self._facts, await self._look(after, quiet=False))
-        unlike = [one.fact for one in found if one.equal is False]
+        fields = Compared(
+            fact="every field and its owner",
+            before="as saved",
+            after=f"{len(left)} differ" if left else "as saved",
+            equal=not left,
+        )
+        found = [*compared(self._facts, await self._look(after, quiet=False)), fields]
+        unlike = [one.fact for one in found[:-1] if one.equal is False]
         reasons = ["fields of it differ"] * bool(left) + [f"not as before: {', '.join(unlike)}"] * bool(unlike)
         return Outcome("; ".join(reasons) or None, tuple(found), tuple(left))
 
