@@ -225,10 +225,8 @@ def test_an_error_of_ours_is_told_and_the_rest_is_put_back(tmp_path: Path, capsy
     again.given_back(both)
     said = capsys.readouterr().err
     assert "Deployment demo/other: NOT restored: KeyError: 'spec'" in said
-    assert (
-        "  | by hand: kubectl --kubeconfig /home/user/.kube/config --context small --namespace demo delete deployment/other"
-        in said
-    )
+    assert "  | by hand: kubectl --kubeconfig " in said
+    assert "--context small --namespace demo delete deployment/other" in said
 
 
 def test_a_pod_that_ended_long_ago_is_not_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
