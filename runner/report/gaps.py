@@ -48,7 +48,7 @@ def computed_gaps(source: Source, empty_tables: list[str]) -> list[str]:
     plan = record.plan
     imitated = record.started.target_settings.items() if record.started.simulated else ()
     settings = ", ".join(f"{name} {value}" for name, value in imitated if name != "faults")
-    gaps = [words("gap-simulated", settings=escape(settings) or "–")] if record.simulated else []
+    gaps = [words("gap-simulated", settings=f" ({escape(settings)})" if settings else "")] if record.simulated else []
     for one in cells(record):
         if one.incomplete is not None:
             why = words(one.incomplete.reason, **one.incomplete.figures)

@@ -35,16 +35,25 @@ time.sleep(300)
 """A colleague's request, which the engine does not get to."""
 
 
+def _no_more(namespace: Namespace, history: set[str]) -> set[str] | None:
+    """The ReplicaSets' UIDs once they are no more than they were."""
+    found = {one["metadata"]["uid"] for one in namespace.list("replicasets")}
+    return found if found <= history else None
+
+
 def test_a_patched_baseline_is_put_back_field_by_field_and_owner_by_owner(
     namespace: Namespace, engine_image: str, tmp_path: Path
 ) -> None:
     before = baseline_there(namespace, engine_image, env={"EXTRA": "kept", "HF_TOKEN": SECRET})
     hash_before = template_hash(namespace)
+    history = {one["metadata"]["uid"] for one in namespace.list("replicasets")}
     write_site(tmp_path, engine_image, baseline=patched(), allow=["token-in-plain-env"])
     ran = namespace.run(tmp_path, str(write_spec(tmp_path)), "--yes")
     assert ran.code == 0, ran.stderr
     assert_as_it_was(namespace, before)
     assert template_hash(namespace) == hash_before
+    left = namespace.wait("our ReplicaSets gone", lambda: _no_more(namespace, history), 30)
+    assert left == history, "the user's rollout history is the user's"
     restored = baseline_of(ran).restored
     assert restored is not None and restored.restored
     assert all(one.equal for one in restored.compared), restored.compared

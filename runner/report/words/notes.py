@@ -216,7 +216,7 @@ NOTES: Final[Mapping[str, tuple[str, str]]] = {
     "gap-table": ("표 `{table}`: 해당하는 자료가 없다", "table `{table}`: there is nothing to put into it"),
     "gap-cell": ("{label} C={level}: {why}", "{label} C={level}: {why}"),
     "gap-simulated": (
-        "실제 엔진과 GPU: 이 run은 모의 엔진({settings})이다",
-        "a real engine and a GPU: this run is the embedded engine's ({settings})",
+        "실제 엔진과 GPU: 이 run은 모의 엔진{settings}이다",
+        "a real engine and a GPU: this run is the embedded engine's{settings}",
     ),
 }

@@ -183,7 +183,9 @@ class Occupation:
         if hold is self.hold and not hold.untouched():
             with contextlib.suppress(ClusterError):
                 self._seen(hold.scale(0))
-        hold.put_back()
+        live = hold.put_back()
+        if hold is self.hold:
+            forget_launches(self._cluster, live, self._stay.run)
         return "the saved object is back, and whether it serves was not waited for"
 
     def _seen(self, scaled: dict[str, Any]) -> None:
