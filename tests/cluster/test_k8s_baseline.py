@@ -159,7 +159,7 @@ def test_a_baseline_that_is_not_in_order_is_left_alone(namespace: Namespace, eng
     before = namespace.deployment("vllm")
     ran = namespace.run(tmp_path, str(spec), "--yes")
     assert ran.code == 8, ran.stderr
-    assert "has no Pod that is Ready; nothing was changed" in ran.stdout
+    assert "has no Pod of its newest revision that is Ready; nothing was changed" in ran.stdout
     after = namespace.deployment("vllm")
     assert plain(after) == plain(before) and owners(after) == owners(before)
 
