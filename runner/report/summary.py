@@ -26,14 +26,15 @@ def terminal_summary(reported: Reported) -> str:
         lines.append(words("declined", reason=record.declined.reason))
     for engine in record.engines:
         lines += _engine(record, engine, words)
-    lines += _incomplete(record, words)
-    for result in reported.results:
-        lines += _check(result, words)
+    if record.declined is None:  # else nothing was to be measured, and nothing to be judged
+        lines += _incomplete(record, words)
+        for result in reported.results:
+            lines += _check(result, words)
     simulated = " (simulated)" if record.simulated else ""
     codes = ranked_codes(record, reported.results)
     lines.append(f"exit {int(codes[0])}: {code_meaning(words, codes[0], reported.results)}{simulated}")
     others = [f"{int(one)} ({words(f'exit.{int(one)}')})" for one in codes[1:]]
-    if others:
+    if others and record.declined is None:
         lines.append(f"also applying: {', '.join(others)}")
     return "\n".join(lines)
 
