@@ -105,7 +105,7 @@ def test_the_first_of_the_precedence_wins(tmp_path: Path) -> None:
 
 
 def test_precedence_ranks_every_code_of_a_finished_run() -> None:
-    assert set(PRECEDENCE) == set(ExitCode) - {ExitCode.INVALID, ExitCode.REFUSED}
+    assert set(PRECEDENCE) == set(ExitCode) - {ExitCode.INVALID}
     assert len(PRECEDENCE) == len(set(PRECEDENCE))
 
 

@@ -24,6 +24,7 @@ class Surveyed:
     """What there is, by kind."""
 
     context, namespace, server, version, in_cluster = "kit", "llm", "https://kit", "v1.36.0", False
+    kubeconfig = None
 
     def __init__(self, **things: list[Object]) -> None:
         self.things = things

@@ -2,6 +2,7 @@
 
 import contextlib
 import threading
+import time
 from collections import Counter, deque
 from datetime import UTC, datetime
 from http.client import HTTPConnection, HTTPException, HTTPResponse
@@ -57,6 +58,30 @@ class PodLog:
     def lines(self) -> list[str]:
         """What it printed so far, as lines."""
         return self._path.read_text(encoding="utf-8", errors="replace").split("\n")
+
+    def catch_up(self, seconds: float) -> bool:
+        """Wait until the file has all that the container has printed by now; whether it has, within `seconds`. Blocks.
+        A stream comes a moment after what it tells of, and what is not there yet is not absent."""
+        deadline = time.monotonic() + seconds
+        try:
+            printed = self._printed()
+        except (OSError, HTTPException):
+            return False
+        while self._path.stat().st_size < printed:
+            if time.monotonic() > deadline or not self._thread.is_alive():
+                return False
+            time.sleep(_POLL / 10)
+        return True
+
+    def _printed(self) -> int:
+        """How many bytes the server has of the log now. Raises OSError, HTTPException."""
+        connection = dial(self._cluster.configuration, _SILENCE)
+        try:
+            answer = self._get(connection, [("container", self._container)])
+            with answer:
+                return len(answer.read()) if answer.status == 200 else 0
+        finally:
+            connection.close()
 
     def _run(self) -> None:
         assert self._written is not None
@@ -150,6 +175,10 @@ class PodLog:
             self._connection = connection
             if self._closing.is_set():
                 raise OSError("closed")
+        return self._get(connection, query)
+
+    def _get(self, connection: Any, query: list[tuple[str, str]]) -> HTTPResponse:
+        configuration = self._cluster.configuration
         path = f"/api/v1/namespaces/{self._cluster.namespace}/pods/{self._pod}/log"
         url = urlsplit(address(configuration, path, query))
         request = HTTPConnection(url.netloc)

@@ -31,6 +31,7 @@ from runner.tls import trusted
 
 _REACH_SECONDS = 5.0
 _REACH_AGAIN = 0.5
+_LOG_SECONDS = 15.0
 _FORWARD_DOUBT = (
     "requests go through the API server's port-forward, which delays and bundles what the engine sends by more than "
     "the time of a token"
@@ -209,6 +210,9 @@ class KubernetesTarget:
     ) -> KubernetesEngine:
         assert self._cluster is not None and self._stay is not None
         cluster, settings, pod, emit = self._cluster, self._settings, done.pod, self._stay.emit
+        if not await read(lambda: log.catch_up(_LOG_SECONDS)):
+            text = "it is not known to have arrived whole: what is not found in it may be on its way"
+            emit(Warned(source="the cluster", about="the engine's log", text=text))
         forward: PortForward | None = None
         match settings.transport:
             case "port-forward":
