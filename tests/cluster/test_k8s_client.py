@@ -296,11 +296,20 @@ def test_an_object_that_has_changed_since_is_not_replaced(client: Cluster) -> No
     with pytest.raises(ClusterError) as stale:
         client.scale("engine", 1, resource_version=first["metadata"]["resourceVersion"])
     assert stale.value.reason == "Conflict"
-    latest = client.get("Deployment", "engine")
-    assert latest is not None and latest["metadata"]["uid"] == second["metadata"]["uid"]
-    assert latest["spec"]["replicas"] == 0
-    scaled = client.scale("engine", 1, resource_version=latest["metadata"]["resourceVersion"])
-    assert scaled["spec"]["replicas"] == 1
+
+    def scaled() -> bool:
+        """The controller writes its status meanwhile, which moves the version."""
+        latest = client.get("Deployment", "engine")
+        assert latest is not None and latest["metadata"]["uid"] == second["metadata"]["uid"]
+        assert latest["spec"]["replicas"] == 0
+        try:
+            made = client.scale("engine", 1, resource_version=latest["metadata"]["resourceVersion"])
+        except ClusterError as error:
+            assert error.reason == "Conflict"
+            return False
+        return bool(made["spec"]["replicas"] == 1)
+
+    wait_for(scaled)
 
 
 def test_only_the_very_object_is_deleted(client: Cluster) -> None:

@@ -79,6 +79,7 @@ def test_a_gpu_that_is_lost_and_a_neighbour_that_asked_for_none(
 
     def losing(spec: dict[str, Any]) -> None:
         with_gpu_tables(spec)
+        spec["phases"]["load"]["requests"] = 32  # long enough for the sample, however slowly they are taken
         faults = [{"kind": "nvidia-smi", "at_sample": 40, "how": "device-lost"}]
         spec["conditions"]["off"]["env"] = {"SIMULATOR_FAULTS": json.dumps(faults), "SIMULATOR_TIME_SCALE": "1"}
 

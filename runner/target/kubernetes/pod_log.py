@@ -19,6 +19,8 @@ _SILENCE = 30.0
 """Seconds without a line after which the stream is asked for anew: one that stalled says nothing, like a container
 that prints nothing."""
 _JOIN_SECONDS = 5.0
+_REFUSED_BEFORE_GONE = 6
+"""Answers that there is no log of the container before, half a second apart."""
 _OVERLAP = 1
 """Seconds that are asked for again on resuming: the API knows only whole ones, and the lines of two streams may stand
 in another order than their times."""
@@ -40,6 +42,7 @@ class PodLog:
         self._connection: Any = None
         self._thread = threading.Thread(target=self._run, name=f"log of {pod_name}", daemon=True)
         self._written: _Written | None = None
+        self._refused = 0
 
     def start(self) -> None:
         """Begin; the container need not have started. Raises OSError where the file cannot be written."""
@@ -132,7 +135,9 @@ class PodLog:
         try:
             answer = self._ask(query)
             if answer is None:
-                return previous  # a container whose log is gone has none
+                # A container whose log is gone has none; just after a restart the kubelet may not have it yet.
+                self._refused += previous
+                return previous and self._refused > _REFUSED_BEFORE_GONE
             self.problem = None
             with answer:
                 while part := answer.read1(65536):
