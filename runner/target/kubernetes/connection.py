@@ -6,7 +6,7 @@ import ssl
 from http.client import HTTPConnection, HTTPException
 from typing import Any
 from urllib.parse import unquote, urlencode, urlsplit
-from urllib.request import proxy_bypass_environment  # type: ignore[attr-defined]
+from urllib.request import proxy_bypass_environment  # type: ignore[attr-defined]  # typeshed has it not
 
 _CONNECT_SECONDS = 5.0
 

@@ -172,6 +172,8 @@ class Ground:
         manifest = rendered.deployment
         live = self.cluster.get("Deployment", self.settings.name) if self.settings.patches else None
         asked = for_dry_run(manifest, live)
+        if asked is not manifest:
+            self._once(self.found.changes, "taken over for the time: spec.strategy.type, to be Recreate")
         try:
             result = self.cluster.apply(asked, dry_run=True)
         except ClusterError as error:
