@@ -82,7 +82,10 @@ def test_an_engine_that_gives_no_more_tokens_makes_the_cell_incomplete(tmp_path:
     assert ended.code == 5, ended.stdout
     assert re.search(r"on C=4: incomplete: (\d) failed \(allowed 0\) \(timed out \1: ", ended.stdout)
     [round_] = ended.record.of_arm("on")[0].rounds
-    last = [(sample.running, sample.waiting) for sample in round_.samples if sample.error is None][-3:]
+    # Until the client gives up: what it lets go of leaves the queue.
+    given_up = min(one.ended_ns or 0 for one in round_.of_role("measured") if one.verdict == "timed-out")
+    still = [one for one in round_.samples if one.error is None and one.at_ns < given_up]
+    last = [(sample.running, sample.waiting) for sample in still][-3:]
     assert len(set(last)) == 1  # nothing moves any more
     if kind == "stall-while-waiting":
         running, waiting = last[0]
