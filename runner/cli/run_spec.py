@@ -78,7 +78,9 @@ def _surveyed(inputs: Inputs, *, agreed: bool) -> ExitCode | None:
     """Look at the place and tell; the exit code where the run must not begin."""
     name = inputs.target.name
     survey = inputs.target.survey(inputs.plan)
-    tell(*survey_lines(survey, inputs.plan.arm(inputs.plan.baseline).label))
+    lines = list(survey_lines(survey, inputs.plan.arm(inputs.plan.baseline).label))
+    if lines:
+        tell(*lines)
     for found, code in ((survey.problems, ExitCode.INVALID), (survey.refusals, ExitCode.REFUSED)):
         if found:
             tell(*(f"run: target {name}: {one}" for one in found))
