@@ -194,8 +194,8 @@ class KubernetesSettings(Strict):
     )
     cache: Annotated[Object, Field(min_length=1, max_length=1)] | None = Field(
         default=None,
-        description="A volume source for /root/.cache, kept from start to start: {hostPath: {path: /var/cache/vllm}}. "
-        "Default: none, what an engine fetched or compiled goes with its Pod.",
+        description="A volume source for /cache, where XDG_CACHE_HOME then leads, kept from start to start: "
+        "{hostPath: {path: /var/cache/vllm}}. Default: none, what an engine fetched or compiled goes with its Pod.",
     )
     probes: Probes = Field(default=Probes(), description="Laid over the template's own.")
     termination_grace_seconds: Annotated[int, Field(ge=0)] | None = Field(

@@ -146,13 +146,14 @@ def test_every_setting_has_its_field(tmp_path: Path) -> None:
     assert one["volumeMounts"] == [
         {"name": "models", "mountPath": "/models"},
         {"name": "shm", "mountPath": "/dev/shm"},
-        {"name": "cache", "mountPath": "/root/.cache"},
+        {"name": "cache", "mountPath": "/cache"},
     ]
     assert (one["name"], one["image"], one["imagePullPolicy"]) == ("engine", "a/b:1", "Never")
     assert one["command"] == ["/bin/v", "serve"]
     assert one["args"][-2:] == ["--port", "9000"]
     assert one["ports"] == [{"containerPort": 9000, "protocol": "TCP"}]
     assert one["env"] == [
+        {"name": "XDG_CACHE_HOME", "value": "/cache"},
         {"name": "A", "value": "block"},
         {"name": "B", "value": "condition"},
         {"name": "C", "value": "condition"},

@@ -32,7 +32,7 @@ from runner.plan.model import Arm, Plan
 from runner.resources import resource
 from runner.spec.kubernetes_meaning import CACHE, SHM
 from runner.target.kubernetes.belonging import LAUNCH
-from runner.target.kubernetes.settings import CACHE_PATH, SHM_PATH, Settings
+from runner.target.kubernetes.settings import CACHE_PATH, CACHE_VARIABLE, SHM_PATH, Settings
 
 MANAGED_BY: Final = "llm-experiment-runner"
 PREFIX: Final = f"{MANAGED_BY}/"
@@ -159,7 +159,7 @@ def context_of(
         "experiment": plan.name,
         "run": run,
         "port": settings.port,
-        "env": {name: literal(value) for name, value in {**settings.env, **arm.env}.items()},
+        "env": {name: literal(value) for name, value in {**_made_env(settings), **settings.env, **arm.env}.items()},
         "secrets": {name: {"name": one.name, "key": one.key} for name, one in settings.secrets.items()},
         "resources": _filled({"limits": settings.limits, "requests": settings.requests, "claims": settings.claims}),
         "runtime_class_name": settings.runtime_class_name,
@@ -203,6 +203,10 @@ def _probes(settings: Settings, plan: Plan) -> dict[str, Any]:
             base = {key: value for key, value in base.items() if key not in _HANDLERS}
         usual[name] = None if given is None else {**base, **given}
     return usual
+
+
+def _made_env(settings: Settings) -> dict[str, str]:
+    return {} if settings.cache is None else {CACHE_VARIABLE: CACHE_PATH}
 
 
 def _made_volumes(settings: Settings, shm_mounted: bool) -> Iterator[dict[str, Any]]:

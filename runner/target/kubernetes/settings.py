@@ -34,7 +34,9 @@ DEFAULTS: Final[Mapping[str, Any]] = {
     "gpu_command": ["nvidia-smi"],
 }
 SHM_PATH: Final = "/dev/shm"  # a path in a container, not a file of this machine
-CACHE_PATH: Final = "/root/.cache"
+CACHE_PATH: Final = "/cache"
+CACHE_VARIABLE: Final = "XDG_CACHE_HOME"
+"""By which vLLM and the Hugging Face hub find their caches, whoever the image's user is."""
 PACKAGED: Final = "the program's own"
 
 _LABEL_CHARACTERS: Final = 63
