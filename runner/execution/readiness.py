@@ -23,15 +23,15 @@ _POLL = 0.05
 
 
 async def wait_ready(
-    context: Context, launch: Launch, arm: Arm, engine: RunningEngine, watch: IdleWatch
+    context: Context, launch: Launch, arm: Arm, engine: RunningEngine, watch: IdleWatch, started: int
 ) -> tuple[Place, Said]:
     """Wait for a real one-token completion under the wanted model name; returns the place of what comes next, and
-    what the server says of itself.
+    what the server says of itself. `started`: nanoseconds of the run at which the launch began, so that what a target
+    waits for by itself, a rollout, is part of the start and of its limit.
 
     Raises TargetError when the process ends, refuses the request, or takes too long; Stopped when the run is
     told to stop. `/health` is not asked: it answers before the model can.
     """
-    started = context.clock.now()
     # Nothing of the experiment's own fields but the model and a prompt: any of them may contradict one token.
     planned = context.plan.body(arm, context.plan.phases[0].prompts[0], stream=False)
     body = {"model": planned["model"], "messages": planned["messages"], "max_tokens": 1, "stream": False}

@@ -56,6 +56,7 @@ async def _launch(context: Context, target: Target, launch: Launch, gpus: GpuWat
     arm = context.plan.arm(launch.arm)
     context.emit(LaunchStarted(arm=launch.arm, replicate=launch.replicate))
     log = context.artifact(launch_folder(launch), "engine.log")
+    begun = context.clock.now()
     try:
         engine = await _unless_stopped(context, target.launch(context.plan.model, arm, log))
     except TargetError as error:
@@ -78,7 +79,7 @@ async def _launch(context: Context, target: Target, launch: Launch, gpus: GpuWat
                 facts=engine.facts,
             )
         )
-        go_on = await _measure(context, launch, arm, engine, gpus)
+        go_on = await _measure(context, launch, arm, engine, gpus, begun)
     except TargetError as error:
         _failed(context, launch, "start", error)
     except Stopped:
@@ -123,9 +124,11 @@ async def _ended(task: asyncio.Task[Any]) -> None:
         raise again
 
 
-async def _measure(context: Context, launch: Launch, arm: Arm, engine: RunningEngine, gpus: GpuWatch) -> bool:
+async def _measure(
+    context: Context, launch: Launch, arm: Arm, engine: RunningEngine, gpus: GpuWatch, begun: int
+) -> bool:
     watch = IdleWatch(context, engine)
-    start, said = await wait_ready(context, launch, arm, engine, watch)
+    start, said = await wait_ready(context, launch, arm, engine, watch, begun)
     await gpus.find(engine)
     proved = await prove(context, start, arm, engine, watch, said)
     if proved.reasons:

@@ -9,7 +9,7 @@ from typing import Any
 from runner.record.events import BaselineSaved, Compared, Warned
 from runner.target.base import Declined, Stay, TargetError
 from runner.target.kubernetes.baseline import compared, deployment_facts, probe_pod, serving_pod, unreached
-from runner.target.kubernetes.belonging import pods_of as owned_pods
+from runner.target.kubernetes.belonging import pods_of
 from runner.target.kubernetes.by_hand import ByHand
 from runner.target.kubernetes.calls import Patience, read, written
 from runner.target.kubernetes.cluster import MANAGER, Cluster, ClusterError
@@ -20,7 +20,7 @@ from runner.target.kubernetes.history import forget_launches
 from runner.target.kubernetes.hold import Hold, NotOurs, written_out
 from runner.target.kubernetes.own_service import OwnService
 from runner.target.kubernetes.ownership import owned_by
-from runner.target.kubernetes.rolling import pods_of, rolled_out
+from runner.target.kubernetes.rolling import rolled_out, selected_pods
 from runner.target.kubernetes.rollout import gone
 from runner.target.kubernetes.settings import Settings
 
@@ -145,7 +145,7 @@ class Occupation:
                 await self._gone(scaled)
             except TargetError as error:  # its node may be lost: the baseline may come up all the same
                 self._warn(f"Deployment {self._cluster.namespace}/{hold.name}", f"{error}; it is put back all the same")
-        before = await ask(lambda: read(lambda: pods_of(self._cluster, saved)))
+        before = await ask(lambda: read(lambda: selected_pods(self._cluster, saved)))
         live = await ask(lambda: written(hold.put_back))
         if hold is self.hold:
             for left_over in await written(lambda: forget_launches(self._cluster, live, self._stay.run)):
@@ -231,7 +231,7 @@ class Occupation:
         while True:
             for one in await self._listed("ReplicaSet", labels):
                 sets[one["metadata"]["uid"]] = one  # one that is deleted may go before its Pods
-            pods = owned_pods(deployment, sets.values(), await self._listed("Pod", labels))
+            pods = pods_of(deployment, sets.values(), await self._listed("Pod", labels))
             left = [pod["metadata"]["name"] for pod in pods if not gone([pod])]
             if not left:
                 return

@@ -98,7 +98,7 @@ async def rolled_out(
         await asyncio.sleep(_POLL)
 
 
-def pods_of(cluster: Cluster, deployment: dict[str, Any]) -> frozenset[str]:
+def selected_pods(cluster: Cluster, deployment: dict[str, Any]) -> frozenset[str]:
     """The UIDs of the Pods that a Deployment selects. Blocks; raises ClusterError."""
     labels = deployment["spec"]["selector"].get("matchLabels") or {}
     return frozenset(pod["metadata"]["uid"] for pod in cluster.list("Pod", labels=labels))

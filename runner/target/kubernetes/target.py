@@ -25,7 +25,7 @@ from runner.target.kubernetes.occupation import Occupation
 from runner.target.kubernetes.pod_log import PodLog
 from runner.target.kubernetes.port_forward import PortForward
 from runner.target.kubernetes.render import RenderError, render
-from runner.target.kubernetes.rolling import RolledOut, pods_of, rolled_out
+from runner.target.kubernetes.rolling import RolledOut, rolled_out, selected_pods
 from runner.target.kubernetes.settings import merge, problems
 from runner.tls import trusted
 
@@ -170,7 +170,7 @@ class KubernetesTarget:
                 run=self._stay.run,
                 container=container,
             )
-            before = await read(lambda: pods_of(cluster, rendered.deployment))
+            before = await read(lambda: selected_pods(cluster, rendered.deployment))
             applied = await written(lambda: occupation.hold.apply(rendered.deployment))
             service = await occupation.service(rendered.service) if settings.through_service else None
             self._tell_warnings()
