@@ -77,6 +77,27 @@ def test_a_lost_log_stream_is_resumed_without_gap_or_repetition(
     assert log.lines() == [f"line {n}" for n in range(3000)] + [""]
 
 
+def test_a_log_that_was_waited_for_has_all_that_was_printed(
+    nothing_left: None, client: Cluster, tmp_path: Path
+) -> None:
+    program = "import time\nfor i in range(2000): print('line', i)\nprint(end='', flush=True); time.sleep(1000)"
+    running(client, "engine", ["python3", "-c", program])
+    whole = [f"line {n}" for n in range(2000)] + [""]
+    first = PodLog(client, "engine", "main", tmp_path / "first.log")
+    first.start()
+    try:
+        wait_for(lambda: first.lines() == whole)
+        late = PodLog(client, "engine", "main", tmp_path / "late.log")
+        late.start()
+        try:
+            assert late.catch_up(30)
+            assert late.lines() == whole
+        finally:
+            late.close()
+    finally:
+        first.close()
+
+
 @pytest.mark.parametrize("late", [False, True])
 def test_a_restarted_container_is_read_from_its_first_start(client: Cluster, tmp_path: Path, late: bool) -> None:
     program = (
