@@ -10,6 +10,7 @@ from typing import Any
 
 import baselines
 from cluster import Namespace
+from journals import EFFECTS
 
 Edit = Callable[[dict[str, Any]], Any]
 
@@ -23,11 +24,7 @@ SPEC: dict[str, Any] = {
         "off": {},
         "on": {
             "args": {"spec-method": "ngram", "spec-tokens": 5},
-            "side-effects": {
-                "async-scheduling": "disabled",
-                "model-runner": "V1",
-                "unsupported-sampling": ["min_p", "logit_bias"],
-            },
+            "side-effects": EFFECTS,
         },
     },
     "prompts": {"p": {"messages": [{"role": "user", "content": "Repeat this sentence three times: one two three."}]}},
