@@ -47,6 +47,7 @@ class RunStarted(_Event):
     simulated: bool
     target_settings: dict[str, Any]
     host: dict[str, str]
+    client: dict[str, Any] = Field(default_factory=dict)
 
 
 class BaselineSaved(_Event):
@@ -303,11 +304,31 @@ class Scraped(OfRound):
     error: str | None
 
 
+class TokenEvents(_Event):
+    """The events of a stream that carried a token, in order.
+
+    `at_ns` are nanoseconds after `sent_ns`; `tokens` how many each carried, None where the server did not say for
+    every one. A stamp is that of the last segment of a read: where a read held more behind an event, that event came
+    earlier, by an unknown time. `bounds` names these: (number of the event, nanoseconds after `sent_ns` before which it
+    had not come).
+    """
+
+    at_ns: list[int]
+    tokens: list[int] | None
+    bounds: list[tuple[int, int]] = Field(default_factory=list)
+
+
+Clock = Literal["kernel", "user"]
+"""Who stamped what was received: the kernel as it came in, or the client when it got round to reading it."""
+
+
 class RequestDone(OfRound):
     """One request, whatever became of it. Only `ok` ones enter statistics.
 
     `role`: probe (readiness), proof, warm-up, excluded or measured. `planned_ns` is when its slot was free,
-    `ended_ns` when it was free again.
+    `ended_ns` when it was free again. `connect_ns` is how long its connection took to open, before `sent_ns`; None:
+    it was open. `clock` stamped `first_byte_ns`, `first_token_ns`, `last_byte_ns` and `events`; None is the user
+    space of runners before 0.2. `events` is None for a reply that was not streamed.
     """
 
     event: Literal["request"] = "request"
@@ -327,6 +348,57 @@ class RequestDone(OfRound):
     prompt_tokens: int | None
     completion_tokens: int | None
     output_id: str | None
+    connect_ns: int | None = None
+    clock: Clock | None = None
+    events: TokenEvents | None = None
+
+
+class TroubleSeen(OfRound):
+    """Something went wrong with requests while the round ran, seen at once and without reading what came: the first
+    one of its `kind` (a verdict of the transport, http-error, or stalled), and what it said."""
+
+    event: Literal["trouble-seen"] = "trouble-seen"
+    at_ns: int
+    kind: str
+    index: int
+    detail: str
+
+
+class ProcessWatched(_Event):
+    """One process of the load generator over one round.
+
+    `slots` it had of the concurrency, and `requests` it sent. `cpu_seconds` and `queued_seconds` (runnable, waiting
+    for a processor; None where the system does not say) are of the `seconds` that the round took it. Loop lag is how
+    late a timer fired; read lag how long after the kernel's stamp bytes were read, None by the user clock. `drift_ns`
+    is how far the wall clock, by which the kernel stamps, moved against the monotonic one. `why_user`: why the kernel
+    did not stamp. `capture` is the artifact that holds what came, byte for byte.
+    """
+
+    slots: int
+    requests: int
+    seconds: float
+    cpu_seconds: float
+    queued_seconds: float | None
+    loop: str
+    loop_lag_p99_ns: int
+    loop_lag_max_ns: int
+    reads: int
+    read_lag_p50_ns: int | None
+    read_lag_p99_ns: int | None
+    read_lag_max_ns: int | None
+    clock: Clock
+    why_user: str | None
+    drift_ns: int
+    peak_memory_bytes: int
+    address: str
+    capture: str
+
+
+class ClientWatched(OfRound):
+    """What the load generator saw of itself while it sent the measured requests."""
+
+    event: Literal["client-watched"] = "client-watched"
+    processes: list[ProcessWatched]
 
 
 class Sampled(OfRound):
@@ -447,6 +519,8 @@ Event = (
     | RoundStarted
     | Scraped
     | RequestDone
+    | TroubleSeen
+    | ClientWatched
     | Sampled
     | GpuSampled
     | OthersSeen

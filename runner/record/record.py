@@ -29,6 +29,8 @@ class Round:
     samples: list[events.Sampled] = field(default_factory=list)
     gpu_samples: list[events.GpuSampled] = field(default_factory=list)
     others: events.OthersSeen | None = None
+    client: events.ClientWatched | None = None
+    troubles: list[events.TroubleSeen] = field(default_factory=list)
     engines: set[str] = field(default_factory=set)
     finished: events.RoundFinished | None = None
 
@@ -238,6 +240,10 @@ class _Builder:
                 round_.gpu_samples.append(event)
             case events.OthersSeen():
                 round_.others = event
+            case events.ClientWatched():
+                round_.client = event
+            case events.TroubleSeen():
+                round_.troubles.append(event)
             case events.RequestDone():
                 self._known(event)
                 round_.requests.append(event)
