@@ -10,6 +10,7 @@ from typing import Any
 
 import httpx
 
+from runner.access import OPEN, http_client
 from runner.engine.environment import shaping, shown
 from runner.engine.served import MODELS_PATH, read_models
 from runner.plan.model import Arm, Plan
@@ -18,7 +19,6 @@ from runner.target.base import LocalGpus, Stay, Survey, TargetError, nothing_cha
 from runner.target.child import Child
 from runner.target.port import Listener, free_port, is_free, listeners
 from runner.target.started import StartedEngine
-from runner.tls import trusted
 
 _HOST = "127.0.0.1"
 _PROGRAM = "vllm"
@@ -135,7 +135,8 @@ async def _taken(port: int) -> str:
 
 async def _models(url: str) -> list[str]:
     try:
-        async with httpx.AsyncClient(verify=trusted(), trust_env=False, timeout=_ASK_SECONDS) as client:
+        # a stranger is not shown what lets the runner in
+        async with http_client(OPEN, timeout=_ASK_SECONDS) as client:
             found = read_models((await client.get(url)).content)
     except httpx.HTTPError:
         return []  # whatever it is, it is no engine that would say its name

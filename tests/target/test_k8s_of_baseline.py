@@ -8,6 +8,7 @@ from typing import Any, cast
 import pytest
 from k8s_surveyed import production
 
+from runner.access import Access
 from runner.target.kubernetes import baseline
 from runner.target.kubernetes.baseline import deployment_facts, main_container, probe_pod, serving_pod, template_hash
 from runner.target.kubernetes.cluster import Cluster
@@ -41,7 +42,7 @@ def test_what_is_compared_and_probed_is_the_engines(
     assert (facts["image"], facts["arguments"]) == ("vllm:1", "--port 8123")
     asked: list[tuple[str, int]] = []
 
-    def probed(_: Cluster, pod: str, port: int) -> Probed:
+    def probed(_: Cluster, pod: str, port: int, __: Access) -> Probed:
         asked.append((pod, port))
         return Probed()
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import httpx
 
+from runner.access import OPEN, Access, http_client
 from runner.plan.model import Arm, Plan
 from runner.record.events import Warned
 from runner.spec.load import Spec
@@ -27,7 +28,6 @@ from runner.target.kubernetes.port_forward import PortForward
 from runner.target.kubernetes.render import RenderError, render
 from runner.target.kubernetes.rolling import RolledOut, rolled_out, selected_pods
 from runner.target.kubernetes.settings import merge, problems
-from runner.tls import trusted
 
 _REACH_SECONDS = 5.0
 _REACH_AGAIN = 0.5
@@ -44,7 +44,8 @@ class KubernetesTarget:
     name = "kubernetes"
     simulated = False
 
-    def __init__(self, spec: Spec, site: Site) -> None:
+    def __init__(self, spec: Spec, site: Site, access: Access = OPEN) -> None:
+        self._access = access
         self._settings = merge(
             spec.experiment.kubernetes.beside(spec.folder), site.kubernetes, experiment=spec.experiment.name
         )
@@ -110,7 +111,7 @@ class KubernetesTarget:
 
     @contextlib.asynccontextmanager
     async def _occupied(self, stay: Stay) -> AsyncIterator[None]:
-        occupation = Occupation(await read(self._connected), self._settings, stay)
+        occupation = Occupation(await read(self._connected), self._settings, stay, self._access)
         self._stay, self._occupation = stay, occupation
         self._tell_warnings()
         await self._hold_to_consent()
@@ -196,7 +197,8 @@ class KubernetesTarget:
     async def _addressed(self, pod: dict[str, Any]) -> None:
         """Raises TargetError where the Pod's address leads nowhere from here: known long before a model is loaded."""
         if self._settings.transport == "pod-ip":
-            await _reached(_url(pod["status"]["podIP"], self._settings.port), "pod-ip", listening=False)
+            url = _url(pod["status"]["podIP"], self._settings.port)
+            await _reached(url, "pod-ip", self._access, listening=False)
 
     def _let_go(self, pod_log: PodLog | None) -> None:
         if pod_log is None:
@@ -227,7 +229,7 @@ class KubernetesTarget:
             case _:
                 endpoint = _url(pod["status"]["podIP"], settings.port)
         if forward is None:
-            await _reached(endpoint, settings.transport)
+            await _reached(endpoint, settings.transport, self._access)
         node = await read(lambda: _node(cluster, pod))
         inside = ", from inside the cluster" * cluster.in_cluster
         return KubernetesEngine(
@@ -249,7 +251,7 @@ def _url(host: str, port: int) -> str:
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
-async def _reached(endpoint: str, transport: str, *, listening: bool = True) -> None:
+async def _reached(endpoint: str, transport: str, access: Access, *, listening: bool = True) -> None:
     """Raises TargetError where nothing can be sent from here. `listening`: the engine is Ready, so that a refusal is no
     answer either."""
     host, _, port = endpoint.removeprefix("http://").rpartition(":")
@@ -268,7 +270,7 @@ async def _reached(endpoint: str, transport: str, *, listening: bool = True) -> 
                     writer.close()
                     with contextlib.suppress(OSError):
                         await writer.wait_closed()
-                    stranger = await _stranger(endpoint) if listening else None
+                    stranger = await _stranger(endpoint, access) if listening else None
                     if stranger is None:
                         return
                     why = stranger
@@ -281,10 +283,10 @@ async def _reached(endpoint: str, transport: str, *, listening: bool = True) -> 
     )
 
 
-async def _stranger(endpoint: str) -> str | None:
+async def _stranger(endpoint: str, access: Access) -> str | None:
     """Why it is not an engine that takes connections there: networks have proxies that take all, and answer for whom
     they do not reach. Every vLLM has /health."""
-    async with httpx.AsyncClient(verify=trusted(), trust_env=False, timeout=_REACH_SECONDS) as client:
+    async with http_client(access, timeout=_REACH_SECONDS) as client:
         try:
             status = (await client.get(f"{endpoint}/health")).status_code
         except httpx.HTTPError as error:
