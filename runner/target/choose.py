@@ -23,9 +23,15 @@ def _kubernetes(site: Site, spec: Spec, access: Access) -> Target:
     return KubernetesTarget(spec, site, access)
 
 
+def _process(site: Site, spec: Spec) -> Target:
+    token = site.load.bearer_token
+    secret = None if token is None else token.env
+    return ProcessTarget(spec.experiment.process.beside(spec.folder), site.process, secret)
+
+
 TARGETS: Mapping[str, Callable[[Site, Spec, Access], Target]] = {
     "embedded": lambda site, *_: EmbeddedTarget(site.embedded),
-    "process": lambda site, spec, _: ProcessTarget(spec.experiment.process.beside(spec.folder), site.process),
+    "process": lambda site, spec, _: _process(site, spec),
     "endpoint": lambda site, _, access: EndpointTarget(site.endpoint, access),
     "kubernetes": _kubernetes,
 }

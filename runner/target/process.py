@@ -11,7 +11,7 @@ from typing import Any
 import httpx
 
 from runner.access import OPEN, http_client
-from runner.engine.environment import shaping, shown
+from runner.engine.environment import HIDDEN, shaping, shown
 from runner.engine.served import MODELS_PATH, read_models
 from runner.plan.model import Arm, Plan
 from runner.spec.process import ProcessSettings
@@ -58,8 +58,10 @@ class ProcessTarget:
     name = "process"
     simulated = False
 
-    def __init__(self, spec: ProcessSettings, site: ProcessSettings) -> None:
-        """Both with absolute paths; the site's settings win over the spec's, key by key."""
+    def __init__(self, spec: ProcessSettings, site: ProcessSettings, secret: str | None = None) -> None:
+        """Both with absolute paths; the site's settings win over the spec's, key by key. `secret` names the variable
+        that holds the runner's own token, whatever it sounds like."""
+        self._secret = secret
         self._words = site.executable or spec.executable or [_PROGRAM]
         self._env = {**spec.env, **site.env}
         self._directory = site.working_directory or spec.working_directory
@@ -67,12 +69,13 @@ class ProcessTarget:
 
     def settings(self) -> dict[str, Any]:
         """What is started, where, and what of the runner's own environment the engine inherits."""
+        inherited = shaping({name: value for name, value in os.environ.items() if name not in self._env})
         return {
             "executable": shlex.join(self._words),
             "working-directory": self._directory or str(Path.cwd()),
             "port": self._port if self._port is not None else "a free one",
             "env": {name: shown(name, value) for name, value in self._env.items()},
-            "inherited": shaping({name: value for name, value in os.environ.items() if name not in self._env}),
+            "inherited": {name: HIDDEN if name == self._secret else value for name, value in inherited.items()},
         }
 
     def origins(self) -> Mapping[str, str]:

@@ -185,3 +185,15 @@ def test_the_site_files_processes_win(tmp_path: Path, capsys: Capsys) -> None:
     assert planned() == {"connection": "keep-alive", "processes": 5}
     (tmp_path / "site.yaml").write_text("load: {}\n")
     assert planned() == {"connection": "keep-alive", "processes": None}
+
+
+def test_a_variable_that_engines_inherit_is_hidden_where_it_holds_the_token_whatever_its_name(
+    tmp_path: Path, capsys: Capsys, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("VLLM_LET_ME_IN", SECRET)
+    process = "process: {executable: /bin/sh}\n"
+    (tmp_path / "site.yaml").write_text(process)
+    assert f'"VLLM_LET_ME_IN": "{SECRET}"' in run(capsys, "plan", "spec.yaml", "--target", "process").out
+    (tmp_path / "site.yaml").write_text(process + "load: {bearer-token: {env: VLLM_LET_ME_IN}}\n")
+    said = run(capsys, "plan", "spec.yaml", "--target", "process")
+    assert said.code == 0 and SECRET not in said.out and '"VLLM_LET_ME_IN": "(hidden)"' in said.out

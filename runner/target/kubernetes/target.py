@@ -197,8 +197,7 @@ class KubernetesTarget:
     async def _addressed(self, pod: dict[str, Any]) -> None:
         """Raises TargetError where the Pod's address leads nowhere from here: known long before a model is loaded."""
         if self._settings.transport == "pod-ip":
-            url = _url(pod["status"]["podIP"], self._settings.port)
-            await _reached(url, "pod-ip", self._access, listening=False)
+            await _reached(_url(pod["status"]["podIP"], self._settings.port), "pod-ip", listening=False)
 
     def _let_go(self, pod_log: PodLog | None) -> None:
         if pod_log is None:
@@ -229,7 +228,7 @@ class KubernetesTarget:
             case _:
                 endpoint = _url(pod["status"]["podIP"], settings.port)
         if forward is None:
-            await _reached(endpoint, settings.transport, self._access)
+            await _reached(endpoint, settings.transport)
         node = await read(lambda: _node(cluster, pod))
         inside = ", from inside the cluster" * cluster.in_cluster
         return KubernetesEngine(
@@ -251,7 +250,7 @@ def _url(host: str, port: int) -> str:
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
-async def _reached(endpoint: str, transport: str, access: Access, *, listening: bool = True) -> None:
+async def _reached(endpoint: str, transport: str, *, listening: bool = True) -> None:
     """Raises TargetError where nothing can be sent from here. `listening`: the engine is Ready, so that a refusal is no
     answer either."""
     host, _, port = endpoint.removeprefix("http://").rpartition(":")
@@ -270,7 +269,7 @@ async def _reached(endpoint: str, transport: str, access: Access, *, listening: 
                     writer.close()
                     with contextlib.suppress(OSError):
                         await writer.wait_closed()
-                    stranger = await _stranger(endpoint, access) if listening else None
+                    stranger = await _stranger(endpoint) if listening else None
                     if stranger is None:
                         return
                     why = stranger
@@ -283,10 +282,10 @@ async def _reached(endpoint: str, transport: str, access: Access, *, listening: 
     )
 
 
-async def _stranger(endpoint: str, access: Access) -> str | None:
+async def _stranger(endpoint: str) -> str | None:
     """Why it is not an engine that takes connections there: networks have proxies that take all, and answer for whom
-    they do not reach. Every vLLM has /health."""
-    async with http_client(access, timeout=_REACH_SECONDS) as client:
+    they do not reach. Every vLLM has /health, and asks for no key there: a stranger is not shown it."""
+    async with http_client(OPEN, timeout=_REACH_SECONDS) as client:
         try:
             status = (await client.get(f"{endpoint}/health")).status_code
         except httpx.HTTPError as error:
