@@ -62,7 +62,7 @@ class Worker:
         try:
             if await self._agreed(loop, reader):
                 await self._run(loop, watch, reader)
-            closing = _closing(round_, watch, loop.seen.sent, wall_offset() - offset)
+            closing = _closing(loop, watch, wall_offset() - offset)
         finally:
             writer.close(closing)
         self._tell("done", sent=loop.seen.sent, done=loop.seen.done)
@@ -107,13 +107,12 @@ class Worker:
         self._tell("trouble", seen={**asdict(seen), "at_ns": seen.at_ns - origin_ns})
 
 
-def _closing(round_: Round, watch: SelfWatch, sent: int, drift_ns: int) -> Closing:
-    address = round_.line.addresses[0][1] if round_.line.addresses else None
+def _closing(loop: ClosedLoop, watch: SelfWatch, drift_ns: int) -> Closing:
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
         why_user = enable_stamps(probe)
     return Closing(
-        slots=round_.slots,
-        requests=sent,
+        slots=loop.round.slots,
+        requests=loop.seen.sent,
         seconds=watch.seconds,
         cpu_seconds=watch.cpu_seconds,
         queued_seconds=watch.queued_seconds,
@@ -123,7 +122,7 @@ def _closing(round_: Round, watch: SelfWatch, sent: int, drift_ns: int) -> Closi
         why_user=why_user,
         drift_ns=drift_ns,
         peak_memory_bytes=peak_memory_bytes(),
-        address="" if address is None else f"{address[0]}:{address[1]}",
+        address=loop.seen.peer,
     )
 
 
