@@ -26,7 +26,7 @@ class Numbers:
         return self._show(value, self._duration)
 
     def _duration(self, seconds: float) -> str:
-        if seconds >= 1:
+        if seconds >= 0.9995:  # which is 1.000 s, and would be 999.5 ms and more
             return self.seconds(seconds)
         digits = 1 if seconds >= 0.1 else 2 if seconds >= 0.01 else 3
         return f"{seconds * 1000:.{digits}f}{'' if self._korean else ' '}ms"

@@ -16,9 +16,9 @@ def client(source: Source) -> list[Table]:
     token events of which the stamp is only an upper bound, and the drift of the wall clock over a round.
 
     Of several rounds and processes each figure is the worst one: the lowest achieved, the highest of the others; the
-    share of upper bounds is over all events of the cell. The client was the limit where it achieved less than 95 %
-    of more than one while sending went on for two requests one after another, or where its loop lag is above 5 % of the median
-    duration of a round's requests; then its times are marked § and the latencies are absent.
+    share of upper bounds is over all events of the cell. The client was the limit where it achieved less than 95 % of
+    more than one while sending went on for two requests one after another, or where its loop lag is above 5 % of the
+    median duration of a round's requests; then its times are marked § and the latencies are absent.
     """
     known = [(cell, facts) for cell in cells(source.record) if (facts := client_facts(cell)) is not None]
     if not known:

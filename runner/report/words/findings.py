@@ -241,7 +241,7 @@ FINDINGS: Final[Mapping[str, tuple[str, str]]] = {
     ),
     "no-last-byte": ("마지막 바이트의 시각을 모르는 응답이 있음", "a reply whose last byte has no stamp"),
     "nothing-to-time": ("잴 것이 없음", "there is nothing to time"),
-    "too-few-values": ("값 부족 ({n}/{needed})", "too few values ({n} of {needed})"),
+    "too-few-values": ("값 부족 ({needed}개 필요)", "too few values ({needed} needed)"),
     "not-said": ("system이 알려 주지 않음", "the system does not say"),
     "no-read-lag": ("kernel 시각이 없음", "no stamps of the kernel"),
     "same-batch-unknown": (
