@@ -1,4 +1,4 @@
-"""A process of the load generator: `python -m runner.load.worker CONTROL BUDGET`, two inherited file descriptors.
+"""A process of the load generator: `main([CONTROL, BUDGET])`, two inherited file descriptors.
 
 It speaks JSON, one message a line. `prepare` describes a round; once its connections are open it answers `ready`, and
 `go` starts it, at the same moment in every process. While it runs it tells how it goes and what goes wrong; `stop`
@@ -11,7 +11,6 @@ import contextlib
 import json
 import signal
 import socket
-import sys
 from dataclasses import asdict
 from pathlib import Path
 from time import monotonic_ns
@@ -164,7 +163,3 @@ def _runner() -> Any:
     except ImportError:
         return asyncio.run
     return uvloop.run
-
-
-if __name__ == "__main__":
-    main(sys.argv[1:])
