@@ -1,13 +1,13 @@
 """A cell's latency metrics: quantiles over its ok measured requests."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
 from runner.analysis.cell import Cell
 from runner.analysis.chunk_gap import chunk_gap
 from runner.analysis.e2e_latency import e2e_latency
-from runner.analysis.interval import Interval
+from runner.analysis.interval import Interval, Intervals, joined
 from runner.analysis.itl import itl
 from runner.analysis.quantile import percentiles
 from runner.analysis.stamps import ClockError, clock_error
@@ -16,7 +16,7 @@ from runner.analysis.ttft import ttft
 from runner.analysis.value import Absent
 from runner.record.events import RequestDone
 
-Metric = Callable[[RequestDone, ClockError], Sequence[Interval] | Absent]
+Metric = Callable[[RequestDone, ClockError], Intervals | Absent]
 """The values of one request, in seconds, each between its bounds; none where it has none to give."""
 
 OF_TOKENS: Final[Mapping[str, Metric]] = {"ttft": ttft, "tpot": tpot, "itl": itl, "chunk-gap": chunk_gap}
@@ -46,7 +46,7 @@ def quantiles(cell: Cell, metric: str) -> Quantiles | Absent:
     void = cell.incomplete or cell.client_limit
     if void is not None:
         return void
-    pool: list[Interval] = []
+    parts: list[Intervals] = []
     bounded = True
     for round_ in cell.rounds:
         for request in round_.ok:
@@ -57,5 +57,6 @@ def quantiles(cell: Cell, metric: str) -> Quantiles | Absent:
             values = METRICS[metric](request, error or ClockError())
             if isinstance(values, Absent):
                 return values
-            pool += values
+            parts.append(values)
+    pool = joined(parts)
     return Quantiles(len(pool), percentiles(pool, bounded=bounded), bounded) if pool else Absent("nothing-to-time")

@@ -1,15 +1,12 @@
 """Time between chunks."""
 
-from collections.abc import Sequence
-from itertools import pairwise
-
-from runner.analysis.interval import Interval
-from runner.analysis.stamps import ClockError, arrivals, between
+from runner.analysis.interval import Intervals
+from runner.analysis.stamps import ClockError, arrivals
 from runner.analysis.value import Absent
 from runner.record.events import RequestDone
 
 
-def chunk_gap(request: RequestDone, error: ClockError) -> Sequence[Interval] | Absent:
+def chunk_gap(request: RequestDone, error: ClockError) -> Intervals | Absent:
     """Chunk gap = an event that carried a token − the one before it, however many tokens each carried.
 
     It is what a reader of the stream sees, and no time of a token.
@@ -17,4 +14,4 @@ def chunk_gap(request: RequestDone, error: ClockError) -> Sequence[Interval] | A
     events = request.events
     if events is None or not events.at_ns:
         return Absent("no-token-events")
-    return [between(first, second, error) for first, second in pairwise(arrivals(events, error))]
+    return arrivals(events, error).gaps(error.drift)

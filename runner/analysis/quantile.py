@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from runner.analysis.interval import Interval
+from runner.analysis.interval import Interval, Intervals
 from runner.analysis.value import Absent
 
 PERCENTILES = (50, 90, 99)
@@ -25,14 +25,14 @@ def quantile(ordered: Sequence[float], percent: float) -> float:
     return ordered[below] + (ordered[above] - ordered[below]) * (rank - below)
 
 
-def percentiles(pool: Sequence[Interval], *, bounded: bool = True) -> dict[int, Interval | Absent]:
+def percentiles(pool: Intervals, *, bounded: bool = True) -> dict[int, Interval | Absent]:
     """The percentiles of a pool of values: each of the values themselves, between the same percentile of their lower
     and of their upper bounds.
 
     Absent where the values are too few, and where the clock cannot carry it: the bounds are not within 5 % (or 20 µs).
     `bounded`: whether the bounds are known; where they are not, nothing is said of what the clock carries.
     """
-    lows, values, highs = (sorted(one[side] for one in pool) for side in range(3))
+    lows, values, highs = sorted(pool.lows), sorted(pool.values), sorted(pool.highs)
     found: dict[int, Interval | Absent] = {}
     for percent in PERCENTILES:
         if len(pool) < NEEDED[percent]:

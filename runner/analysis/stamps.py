@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from runner.analysis.interval import Interval
+from runner.analysis.interval import Interval, Intervals
 from runner.record.events import RequestDone, TokenEvents
 from runner.record.record import Round
 
@@ -32,28 +32,22 @@ def clock_error(round_: Round, request: RequestDone) -> ClockError | None:
     return ClockError(late=max(one.loop_lag_p99_ns for one in processes) / 1e9)
 
 
-def arrivals(events: TokenEvents, error: ClockError) -> list[Interval]:
+def arrivals(events: TokenEvents, error: ClockError) -> Intervals:
     """When each event of a stream came, in seconds after its request was sent.
 
     An event behind which the same read held more came after the read before, which is all that is known; of any other,
     the clock's error says how early it can have come.
     """
-    earliest = dict(events.bounds)
-    moments = []
-    for number, stamp in enumerate(events.at_ns):
-        at = stamp / 1e9
-        low = earliest[number] / 1e9 if number in earliest else at - error.late
-        moments.append(Interval(min(max(low, 0.0), at), at, at))
-    return moments
+    stamps = [at / 1e9 for at in events.at_ns]
+    lows = [max(at - error.late, 0.0) for at in stamps] if error.late else list(stamps)
+    for number, earliest in events.bounds:
+        lows[number] = min(max(earliest / 1e9, 0.0), stamps[number])
+    return Intervals(lows, stamps, stamps)
 
 
 def between(first: Interval, second: Interval, error: ClockError) -> Interval:
     """The time from one event to a later one."""
-    return Interval(
-        max(second.low - first.high - error.drift, 0.0),
-        second.value - first.value,
-        second.high - first.low + error.drift,
-    )
+    return Intervals.of(first, second).gaps(error.drift)[0]
 
 
 def since_sent(moment: Interval, error: ClockError) -> Interval:

@@ -1,14 +1,12 @@
 """Time per output token."""
 
-from collections.abc import Sequence
-
-from runner.analysis.interval import Interval
+from runner.analysis.interval import Interval, Intervals
 from runner.analysis.stamps import ClockError, arrivals, between
 from runner.analysis.value import Absent
 from runner.record.events import RequestDone
 
 
-def tpot(request: RequestDone, error: ClockError) -> Sequence[Interval] | Absent:
+def tpot(request: RequestDone, error: ClockError) -> Intervals | Absent:
     """TPOT = (last token − first token) ÷ (completion tokens − tokens of the first event).
 
     One value a request; none where all its tokens came in one event. The first event's tokens came before the time
@@ -22,7 +20,7 @@ def tpot(request: RequestDone, error: ClockError) -> Sequence[Interval] | Absent
         return Absent("event-tokens-unknown")
     later = request.completion_tokens - events.tokens[0]
     if len(events.at_ns) < 2 or later <= 0:
-        return []
+        return Intervals()
     moments = arrivals(events, error)
     whole = between(moments[0], moments[-1], error)
-    return [Interval(*(seconds / later for seconds in whole))]
+    return Intervals.of(Interval(*(seconds / later for seconds in whole)))

@@ -12,7 +12,7 @@ from runner.analysis.cell import cell
 from runner.analysis.cell_latency import METRICS, OF_TOKENS, Quantiles, quantiles
 from runner.analysis.chunk_gap import chunk_gap
 from runner.analysis.e2e_latency import e2e_latency
-from runner.analysis.interval import Interval
+from runner.analysis.interval import Interval, Intervals
 from runner.analysis.itl import itl
 from runner.analysis.quantile import FLOOR, carried, percentiles, quantile
 from runner.analysis.stamps import ClockError
@@ -58,9 +58,13 @@ def reply(at_ms: list[float], tokens: list[int] | None, usage: int | None, **fie
     return RequestDone.model_validate({**given, **fields})
 
 
-def values(found: Any) -> list[float]:
+def times(found: Intervals | Absent) -> list[Interval]:
     assert not isinstance(found, Absent), found
-    return [one.value for one in found]
+    return list(found)
+
+
+def values(found: Intervals | Absent) -> list[float]:
+    return [one.value for one in times(found)]
 
 
 BURST = reply([50, 80, 110, 140], [1, 4, 3, 4], 12)
@@ -107,7 +111,7 @@ def test_a_reply_without_token_events_says_so(name: str) -> None:
 
 def test_one_event_has_no_time_between() -> None:
     one = reply([50], [3], 3)
-    assert [metric(one, EXACT) for metric in (tpot, itl, chunk_gap)] == [[], [], []]
+    assert [times(metric(one, EXACT)) for metric in (tpot, itl, chunk_gap)] == [[], [], []]
     assert values(ttft(one, EXACT)) == pytest.approx([0.050])
 
 
@@ -126,31 +130,31 @@ def test_a_reply_whose_end_was_not_stamped_has_no_latency() -> None:
 def test_an_event_behind_which_the_read_held_more_came_after_the_read_before() -> None:
     """Three events in one read at 110 ms; the read before was at 50 ms."""
     one = reply([50, 110, 110, 110], [1, 1, 1, 1], 4, bounds=[(1, 50), (2, 50)])
-    first, second, third = chunk_gap(one, EXACT)  # type: ignore[misc]  # three of them
+    first, second, third = times(chunk_gap(one, EXACT))
     assert first == pytest.approx((0.0, 0.060, 0.060))
     assert second == pytest.approx((0.0, 0.0, 0.060))
     assert third == pytest.approx((0.0, 0.0, 0.060))
     # First and last have stamps of their own: what is between them does not matter.
-    assert tpot(one, EXACT) == [pytest.approx((0.020, 0.020, 0.020))]
+    assert times(tpot(one, EXACT)) == [pytest.approx((0.020, 0.020, 0.020))]
     held = reply([50, 50, 80], [1, 1, 1], 3, bounds=[(0, 0)])
-    assert ttft(held, EXACT) == [pytest.approx((0.0, 0.050, 0.050))]
-    assert tpot(held, EXACT) == [pytest.approx((0.015, 0.015, 0.040))]
+    assert times(ttft(held, EXACT)) == [pytest.approx((0.0, 0.050, 0.050))]
+    assert times(tpot(held, EXACT)) == [pytest.approx((0.015, 0.015, 0.040))]
 
 
 def test_the_users_clock_is_late_and_never_early() -> None:
     late = ClockError(late=0.004)
-    assert ttft(BURST, late) == [pytest.approx((0.046, 0.050, 0.050))]
-    assert e2e_latency(BURST, late) == [pytest.approx((0.138, 0.142, 0.142))]
-    assert chunk_gap(BURST, late)[0] == pytest.approx((0.026, 0.030, 0.034))  # type: ignore[index]  # there are three
-    assert tpot(BURST, late) == [pytest.approx((0.086 / 11, 0.090 / 11, 0.094 / 11))]
-    assert ttft(BURST, ClockError(late=1.0))[0].low == 0.0  # type: ignore[index,union-attr]  # nothing comes unsent
+    assert times(ttft(BURST, late)) == [pytest.approx((0.046, 0.050, 0.050))]
+    assert times(e2e_latency(BURST, late)) == [pytest.approx((0.138, 0.142, 0.142))]
+    assert times(chunk_gap(BURST, late))[0] == pytest.approx((0.026, 0.030, 0.034))
+    assert times(tpot(BURST, late)) == [pytest.approx((0.086 / 11, 0.090 / 11, 0.094 / 11))]
+    assert times(ttft(BURST, ClockError(late=1.0)))[0].low == 0.0  # nothing comes before it was asked for
 
 
 def test_the_kernels_clock_drifts_either_way() -> None:
     drift = ClockError(drift=0.001)
-    assert ttft(BURST, drift) == [pytest.approx((0.049, 0.050, 0.051))]
-    assert e2e_latency(BURST, drift) == [pytest.approx((0.141, 0.142, 0.143))]
-    assert chunk_gap(BURST, drift)[0] == pytest.approx((0.029, 0.030, 0.031))  # type: ignore[index]  # there are three
+    assert times(ttft(BURST, drift)) == [pytest.approx((0.049, 0.050, 0.051))]
+    assert times(e2e_latency(BURST, drift)) == [pytest.approx((0.141, 0.142, 0.143))]
+    assert times(chunk_gap(BURST, drift))[0] == pytest.approx((0.029, 0.030, 0.031))
 
 
 # ------------------------------------------------------------------------------------------------------
@@ -174,7 +178,7 @@ def test_quantiles_are_linear_between_ranks(ordered: list[float], percent: float
 
 @pytest.mark.parametrize(("n", "known"), [(1, {50}), (9, {50}), (10, {50, 90}), (99, {50, 90}), (100, {50, 90, 99})])
 def test_a_percentile_of_few_values_is_the_maximum_in_disguise(n: int, known: set[int]) -> None:
-    found = percentiles([Interval(1.0, 1.0, 1.0)] * n)
+    found = percentiles(Intervals.of(*[Interval(1.0, 1.0, 1.0)] * n))
     assert {percent for percent, one in found.items() if not isinstance(one, Absent)} == known
     for percent in {90, 99} - known:
         assert found[percent] == Absent("too-few-values", {"n": n, "needed": {90: 10, 99: 100}[percent]})
@@ -192,16 +196,16 @@ def test_a_percentile_of_few_values_is_the_maximum_in_disguise(n: int, known: se
 )
 def test_a_clock_carries_what_its_bounds_are_near_to(one: Interval, does: bool) -> None:
     assert carried(one) is does
-    found = percentiles([one])[50]
+    found = percentiles(Intervals.of(one))[50]
     assert found == (one if does else Absent("clock-cannot-carry", {"low": one.low, "high": one.high}))
 
 
 def test_the_bounds_of_a_quantile_are_the_quantiles_of_the_bounds() -> None:
     """One of eleven values is known badly: the median does not rest on it, the p90 next to it does."""
     pool = [Interval(float(n), float(n), float(n)) for n in range(1, 11)]
-    found = percentiles([*pool, Interval(1.0, 11.0, 11.0)])
+    found = percentiles(Intervals.of(*pool, Interval(1.0, 11.0, 11.0)))
     assert found[50] == Absent("clock-cannot-carry", {"low": 5.0, "high": 6.0})
-    wide = percentiles([Interval(1.0, 1.0, 1.0)] * 10 + [Interval(1.0, 11.0, 11.0)])
+    wide = percentiles(Intervals.of(*[Interval(1.0, 1.0, 1.0)] * 10, Interval(1.0, 11.0, 11.0)))
     assert wide[50] == Interval(1.0, 1.0, 1.0)
 
 
