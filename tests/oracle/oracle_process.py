@@ -42,6 +42,7 @@ class Serving:
     url: str
     port: int
     pid: int
+    script: dict[str, Any]
 
     def truth(self, *, reset: bool = False) -> list[Truth]:
         """Every request since the last reset, in order of arrival."""
@@ -80,7 +81,7 @@ def oracle(
                 said = process.stdout.readline()
                 assert said, f"the oracle ended with exit code {process.wait()}"
                 listens = json.loads(said)
-                yield Serving(f"http://{host}:{listens['port']}", listens["port"], listens["pid"])
+                yield Serving(f"http://{host}:{listens['port']}", listens["port"], listens["pid"], script)
             finally:
                 process.stdin.close()
                 try:

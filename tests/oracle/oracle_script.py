@@ -37,6 +37,7 @@ class Script:
     `tokens`: of each event, or of all. `splits`: (event, byte of the event, delay in seconds): the event goes out in
     two sends. `coalesce`: so many events go out in one send, when the last of them is due. `tail_after_s`: the pause
     between the last event and what follows it (usage, [DONE], the last chunk), which go out in one send of their own.
+    `turns`: overrides, one for each request in turn, by arrival.
     """
 
     events: int = 128
@@ -54,6 +55,7 @@ class Script:
     fault: Fault | None = None
     text: list[str] = field(default_factory=lambda: list(WORDS))
     tail_after_s: float = 0.0
+    turns: list[dict[str, Any]] = field(default_factory=list)
 
     @property
     def counts(self) -> list[int]:
@@ -90,6 +92,8 @@ def read_script(said: dict[str, Any]) -> Script:
     for event, offset, delay in script.splits:
         if not 0 <= event < script.events or not 0 < offset < len(event_bytes(script, event)) or delay < 0:
             raise ScriptError(f"splits: no byte {offset} inside event {event}, or a delay below 0")
+    for turn in script.turns:
+        read_script({**said, "turns": [], **turn})
     return script
 
 

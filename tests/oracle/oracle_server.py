@@ -213,6 +213,10 @@ class Oracle:
         except (ValueError, TypeError) as error:
             self._plain(connection, "400 Bad Request", str(error).encode())
             return
+        if script.turns:
+            whole = self._written if over is None else json.loads(over)
+            over = json.dumps({**whole, "turns": [], **script.turns[self._arrived % len(script.turns)]})
+            script = _script(over)
         self._arrived += 1
         fault = script.fault if script.fault is not None and self._arrived % script.fault.every == 0 else None
         if asked_for.get("stream"):

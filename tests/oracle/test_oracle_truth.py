@@ -251,12 +251,22 @@ def test_every_word_is_the_same_again(serving: Serving) -> None:
     assert all(before <= after for before, after in pairwise(second.sent_before_ns))
 
 
+def test_requests_take_turns(serving: Serving) -> None:
+    serving.truth(reset=True)
+    reader = Reader(serving)
+    with reader.sock:
+        for _ in range(3):
+            reader.ask({"stream": True, "oracle": {"turns": [{"events": 2}, {"events": 4, "tokens": 2}], "gap_s": 0}})
+            reader.reads()
+    assert [one.tokens for one in serving.truth()] == [[1, 1], [2, 2, 2, 2], [1, 1]]
+
+
 @pytest.mark.parametrize(
     "wrong",
     [
         {"event": 3}, {"tokens": [1, 2]}, {"usage": "some"}, {"eol": " "}, {"fault": {"kind": "fire"}},
         {"fault": {"kind": "reset", "when": 3}}, {"splits": [[0, 0, 0.1]]}, {"splits": [[200, 1, 0.1]]},
-        {"gap_s": -1}, {"coalesce": 2, "splits": [[0, 1, 0.1]]},
+        {"gap_s": -1}, {"turns": [{"gap": 1}]}, {"coalesce": 2, "splits": [[0, 1, 0.1]]},
     ],
 )  # fmt: skip
 def test_a_script_that_is_not_understood_is_an_error(wrong: dict[str, Any], serving: Serving) -> None:
