@@ -154,6 +154,8 @@ def load_round(
     )
     captures = asyncio.run(_send(load, clock, cpu))
     assert len(captures) == processes
+    script = read_script({**serving.script, **said, "turns": []})
+    events = [event_bytes(script, number) + b"\r\n" for number in range(script.events)]  # with its chunk's own end
     truth = {one.body_index: one for one in serving.truth()}
     pairs, closings = [], []
     for path in captures:
@@ -166,20 +168,18 @@ def load_round(
     return Round(sorted(pairs, key=lambda pair: pair.captured.index), closings)
 
 
-def _pair(captured: Captured, truth: Truth, said: dict[str, Any], origin: int) -> Pair:
-    script = read_script({**said, "turns": []})
+def _pair(captured: Captured, truth: Truth, events: Sequence[bytes], origin: int) -> Pair:
     assert captured.outcome == "complete" and captured.sent_ns is not None
     raw = b"".join(data for _, _, data in captured.reads)
-    events: list[Heard] = []
+    heard: list[Heard] = []
     at = 0
-    for number in range(script.events):
-        event = event_bytes(script, number) + b"\r\n"  # the chunk's own end is part of the send
+    for event in events:
         at = raw.index(event, at) + len(event)
         stamp, seen, end = _read_with(captured, at - 1)
-        events.append(Heard(stamp + origin, seen + origin, end == at))
+        heard.append(Heard(stamp + origin, seen + origin, end == at))
     last, _, end = _read_with(captured, len(raw) - 1)
     assert end == len(raw)
-    return Pair(captured, truth, captured.sent_ns + origin, last + origin, events)
+    return Pair(captured, truth, captured.sent_ns + origin, last + origin, heard)
 
 
 def _read_with(captured: Captured, byte: int) -> tuple[int, int, int]:

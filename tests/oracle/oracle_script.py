@@ -37,7 +37,7 @@ class Script:
     `tokens`: of each event, or of all. `splits`: (event, byte of the event, delay in seconds): the event goes out in
     two sends. `coalesce`: so many events go out in one send, when the last of them is due. `tail_after_s`: the pause
     between the last event and what follows it (usage, [DONE], the last chunk), which go out in one send of their own.
-    `turns`: overrides, one for each request in turn, by arrival.
+    `extra`: further fields of each event. `turns`: overrides, one for each request in turn, by arrival.
     """
 
     events: int = 128
@@ -55,6 +55,7 @@ class Script:
     fault: Fault | None = None
     text: list[str] = field(default_factory=lambda: list(WORDS))
     tail_after_s: float = 0.0
+    extra: dict[str, Any] = field(default_factory=dict)
     turns: list[dict[str, Any]] = field(default_factory=list)
 
     @property
@@ -130,7 +131,7 @@ def _chunk(
     script: Script, fault: Fault | None, delta: dict[str, str], reason: str | None, generated: int | None
 ) -> bytes:
     choice = {"index": 0, "delta": delta, "logprobs": None, "finish_reason": reason}
-    whole = {**_top(script, "chat.completion.chunk", fault), "choices": [choice]}
+    whole = {**_top(script, "chat.completion.chunk", fault), "choices": [choice], **script.extra}
     if generated is not None:
         whole["usage"] = _usage(generated)
     return _sse(script, _json(whole))

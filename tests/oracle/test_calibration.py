@@ -1,5 +1,7 @@
-"""The load generator's stamps against the oracle's own times. Tolerances are ratios, or such as a busy machine keeps: the
-kernel stamps within the oracle's send, however late the client reads."""
+"""The load generator's stamps against the oracle's own times.
+
+Tolerances are ratios, or such as a busy machine keeps: the kernel stamps within the oracle's send, however late the
+client reads."""
 
 from __future__ import annotations
 
@@ -59,7 +61,10 @@ def exact_share(round_: Round) -> float:
 
 
 def assert_true(round_: Round) -> None:
-    """The stamps are those of the sends, and times of whole requests are the oracle's."""
+    """Events are read one by one, their stamps are those of the sends, and times of whole requests are the oracle's."""
+    # nothing gathers what comes, and nothing that takes long is done before a read
+    assert exact_share(round_) > 0.75
+    assert len(first_stamps(round_)) > 0.75 * len(round_.pairs)
     assert quantile(outside(round_.events, kernel), 0.5) < 100
     assert quantile(first_stamps(round_), 0.5) < 100
     errors = [abs(pair.e2e_error) for pair in round_.pairs]
@@ -74,8 +79,6 @@ def assert_true(round_: Round) -> None:
 def test_stamps_are_those_of_the_sends(serving: Serving, tmp_path: Path) -> None:
     round_ = load_round(serving, tmp_path, requests=48, concurrency=16)
     assert_true(round_)
-    # events 30 ms apart are not read together: nothing gathers them, and nothing is done before a read that takes long
-    assert exact_share(round_) > 0.9
     [closing] = round_.closings
     assert closing.why_user is None
 
@@ -129,7 +132,6 @@ def test_through_a_veth_pair_the_stamps_are_as_true(tmp_path: Path) -> None:
         there = stack.enter_context(oracle(BASE, host=address, prefix=words))
         round_ = load_round(there, tmp_path, requests=96, concurrency=32)
     assert_true(round_)
-    assert exact_share(round_) > 0.9
 
 
 # What a read holds ------------------------------------------------------------------------------------
@@ -170,11 +172,11 @@ def test_one_and_four_processes_give_the_same_statistics(serving: Serving, tmp_p
     for processes in (1, 4):
         folder = tmp_path / str(processes)
         folder.mkdir()
-        turns = [{"first_after_s": 0.05 * (1 + turn), "gap_s": 0.01 * (1 + turn % 4)} for turn in range(8)]
+        turns = [{"first_after_s": 0.1 * turn, "gap_s": 0.02 * turn} for turn in (1, 2, 3)]
         round_ = load_round(
-            serving, folder, requests=64, concurrency=16, processes=processes, over={"turns": turns, "events": 12}
+            serving, folder, requests=66, concurrency=16, processes=processes, over={"turns": turns, "events": 12}
         )
-        assert [pair.captured.index for pair in round_.pairs] == list(range(64))
+        assert [pair.captured.index for pair in round_.pairs] == list(range(66))
         assert len(round_.closings) == processes and all(closing.requests for closing in round_.closings)
         assert sum(closing.slots for closing in round_.closings) == 16
         assert_true(round_)
@@ -189,15 +191,16 @@ def test_one_and_four_processes_give_the_same_statistics(serving: Serving, tmp_p
             assert quantile(values, share) == pytest.approx(quantile(found[1][metric], share), rel=0.05), metric
 
 
-def test_a_round_costs_little_more_than_reading_and_parsing_nothing(serving: Serving, tmp_path: Path) -> None:
-    over = {"events": 128, "gap_s": 0.01}
-    own, bare = [], []
+def test_nothing_that_comes_is_parsed_in_the_round(serving: Serving, tmp_path: Path) -> None:
+    """Events of one length, cheap and dear to parse, cost a round the same."""
+    dear = [0.125] * 2000
+    contents = {"cheap": "." * (len(json.dumps(dear, separators=(",", ":"))) - 2), "dear": dear}
+    cost: dict[str, list[float]] = {"cheap": [], "dear": []}
     for turn in range(2):
-        folder = tmp_path / str(turn)
-        folder.mkdir()
-        round_ = load_round(serving, folder, requests=64, concurrency=64, over=over)
-        own.append(sum(closing.cpu_seconds for closing in round_.closings))
-        command = [sys.executable, str(Path(__file__).with_name("bare_client.py")), str(serving.port), "64", "64"]
-        done = subprocess.run(command, input=json.dumps(over), capture_output=True, text=True, check=True)
-        bare.append(json.loads(done.stdout))
-    assert min(own) < 2 * min(bare), (own, bare)
+        for kind, content in contents.items():
+            folder = tmp_path / f"{kind}{turn}"
+            folder.mkdir()
+            over = {"events": 64, "gap_s": 0.01, "extra": {"metrics": content}}
+            round_ = load_round(serving, folder, requests=32, concurrency=16, over=over)
+            cost[kind].append(sum(closing.cpu_seconds for closing in round_.closings))
+    assert min(cost["dear"]) < 2 * min(cost["cheap"]), cost
