@@ -160,9 +160,7 @@ def load_round(
     pairs, closings = [], []
     for path in captures:
         reader = CaptureReader(path)
-        pairs += [
-            _pair(captured, truth[captured.index], {**serving.script, **said}, clock.origin_ns) for captured in reader
-        ]
+        pairs += [_pair(captured, truth[captured.index], events, clock.origin_ns) for captured in reader]
         assert reader.closing is not None
         closings.append(reader.closing)
     return Round(sorted(pairs, key=lambda pair: pair.captured.index), closings)
