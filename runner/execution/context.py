@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from runner.access import OPEN, Access
 from runner.engine.exposition import to_json
 from runner.engine.reply import Reply
 from runner.load.closed_loop import InFlight
@@ -27,7 +28,8 @@ class Stopped(Exception):
 class Context:
     """The run's plan, clock and directory, and where its events go.
 
-    `in_flight` hears of every answered request while a round runs; it is for the terminal alone.
+    `in_flight` hears of every answered request while a round runs; it is for the terminal alone. `access` goes with
+    every request to an engine, and is kept nowhere.
     """
 
     plan: Plan
@@ -36,6 +38,7 @@ class Context:
     stop: asyncio.Event
     clock: RunClock = field(default_factory=RunClock)
     in_flight: Callable[[InFlight], None] = lambda _: None
+    access: Access = OPEN
     _bodies: set[str] = field(default_factory=set)
     _outputs: set[str] = field(default_factory=set)
 

@@ -3,8 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-import httpx
-
+from runner.access import http_client
 from runner.engine import drafting, evidence, features, sources, speculation
 from runner.engine.exposition import Exposition
 from runner.engine.log import LogEvidence, read_log
@@ -19,7 +18,6 @@ from runner.plan.model import Arm, Launch, Plan, encode_body
 from runner.record.events import ArgumentFound, CountersProved, EvidenceRead, FeatureFound, Speculation
 from runner.sample.scrape import Idle, Scrape
 from runner.target.base import RunningEngine
-from runner.tls import trusted
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +37,7 @@ async def prove(
 
     Every arm gets the same request, so that their caches and counts stay alike.
     """
-    async with httpx.AsyncClient(verify=trusted(), trust_env=False) as client:
+    async with http_client(context.access) as client:
         lines = engine.log()
         log = None if lines is None else read_log(lines)
         before = (await watch.idle(client)).scrape
@@ -152,7 +150,8 @@ async def _whole_request(context: Context, place: Place, arm: Arm, engine: Runni
     phase = context.plan.phases[0]
     prompt = phase.prompts[0]
     body = context.plan.body(arm, prompt, stream=phase.stream)
-    load = Load(engine.endpoint, [encode_body(body)], 1, context.plan.limits.request_timeout_seconds)
+    timeout = context.plan.limits.request_timeout_seconds
+    load = Load(engine.endpoint, [encode_body(body)], 1, timeout, access=context.access)
     done = next(iter(await closed_loop(load, clock=context.clock, stop=context.stop)), None)
     if done is None:
         raise Stopped

@@ -3,8 +3,7 @@
 import asyncio
 import signal
 
-import httpx
-
+from runner.access import http_client
 from runner.engine import failure, metrics
 from runner.engine.verdict import Verdict
 from runner.execution.context import Context, Stopped
@@ -17,7 +16,6 @@ from runner.plan.model import Arm, Launch, encode_body
 from runner.record.events import EngineReady
 from runner.sample.scrape import Scrape, scrape
 from runner.target.base import RunningEngine, TargetError
-from runner.tls import trusted
 
 _POLL = 0.05
 
@@ -36,14 +34,14 @@ async def wait_ready(
     planned = context.plan.body(arm, context.plan.phases[0].prompts[0], stream=False)
     body = {"model": planned["model"], "messages": planned["messages"], "max_tokens": 1, "stream": False}
     body_name = context.body_seen("readiness", body)
-    async with httpx.AsyncClient(verify=trusted(), trust_env=False) as client:
+    async with http_client(context.access) as client:
         watch.begins(await scrape(client, engine.endpoint, context.clock))
     judged = await _first_completion(context, engine, encode_body(body), str(body["model"]), started)
     watch.answered([judged])
     await engine.look()
     if (other := engine.stranger()) is not None:
         raise TargetError(other, last_words(engine))
-    async with httpx.AsyncClient(verify=trusted(), trust_env=False) as client:
+    async with http_client(context.access) as client:
         identity = engine_identity(engine, await scrape(client, engine.endpoint, context.clock))
     place = Place(launch, "start", 1, 0, identity)
     context.emit(request_done(context, place, "probe", judged, body_name))
@@ -72,7 +70,7 @@ async def _first_completion(context: Context, engine: RunningEngine, body: bytes
         if code is not None:
             raise TargetError(*ended(engine, code, "while starting"))
         remaining = (deadline - context.clock.now()) / 1e9
-        load = Load(engine.endpoint, [body], 1, max(remaining, 0.1), index)
+        load = Load(engine.endpoint, [body], 1, max(remaining, 0.1), index, context.access)
         done = next(iter(await closed_loop(load, clock=context.clock, stop=context.stop)), None)
         if done is None:
             raise Stopped
@@ -113,6 +111,6 @@ def engine_identity(engine: RunningEngine, seen: Scrape) -> str:
 
 async def unreachable(context: Context, engine: RunningEngine) -> str | None:
     """Why an engine whose end nobody is told of has ended all the same; None while something answers there."""
-    async with httpx.AsyncClient(verify=trusted(), trust_env=False) as client:
+    async with http_client(context.access) as client:
         seen = await scrape(client, engine.endpoint, context.clock)
     return f"nothing answers at {engine.endpoint} any more ({seen.error})" if seen.refused else None

@@ -6,8 +6,7 @@ from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from dataclasses import replace
 from typing import Any
 
-import httpx
-
+from runner.access import http_client
 from runner.engine.verdict import Verdict
 from runner.execution.context import Context
 from runner.execution.gpus.watch import GpuWatch
@@ -21,7 +20,6 @@ from runner.record.events import RoundFinished, RoundStarted, Sampled, Scraped
 from runner.sample.gauges import Sampler, sampling_interval
 from runner.sample.scrape import Scrape
 from runner.target.base import RunningEngine
-from runner.tls import trusted
 
 _BETWEEN_LOOKS = 1.0
 """Seconds: an engine that dies is named within seconds, and looking costs its place nearly nothing."""
@@ -50,7 +48,7 @@ class RoundRunner:
         """One round; `latency` is the latest known time of one request in seconds, and so is what returns."""
         context, phase = self._context, self._phase
         context.emit(RoundStarted(**_round(place), requests=phase.requests))
-        async with httpx.AsyncClient(verify=trusted(), trust_env=False) as client:
+        async with http_client(context.access) as client:
             warm: list[Judged] = []
             if not phase.warm_up_counted:
                 warm = await self._send(place, phase.warm_up, 1, 0)
@@ -65,7 +63,7 @@ class RoundRunner:
                 requests=phase.requests,
                 concurrency=place.concurrency,
             )
-            sampler = Sampler(self._engine.endpoint, interval, context.clock)
+            sampler = Sampler(self._engine.endpoint, interval, context.clock, context.access)
             gpus = self._gpus.series(interval)
             async with _meanwhile(sampler.run(), *([gpus.run()] if gpus is not None else [])):
                 measured = await self._send(
@@ -104,7 +102,7 @@ class RoundRunner:
         if not bodies:
             return []
         timeout = self._context.plan.limits.request_timeout_seconds
-        load = Load(self._engine.endpoint, bodies, concurrency, timeout, first_index)
+        load = Load(self._engine.endpoint, bodies, concurrency, timeout, first_index, self._context.access)
         async with _while_it_lives(self._engine, self._context.stop) as over:
             done = await closed_loop(load, clock=self._context.clock, stop=over, listen=listen)
         judged = [judge_exchange(one, model=self._model, stream=self._phase.stream) for one in done]

@@ -7,6 +7,7 @@ from typing import Any
 
 import httpx
 
+from runner.access import OPEN, Access
 from runner.engine.served import CHAT_PATH
 from runner.engine.verdict import Verdict
 from runner.load.exchange import Exchange, exchange, http_client
@@ -22,6 +23,7 @@ class Load:
     concurrency: int
     timeout: float
     first_index: int = 0
+    access: Access = OPEN
 
 
 @dataclass(slots=True)
@@ -47,7 +49,7 @@ async def closed_loop(
     seen = progress or InFlight()
     finished: list[Exchange] = []
     queue = iter(enumerate(load.bodies, start=load.first_index))
-    async with http_client(load.concurrency) as client:
+    async with http_client(load.concurrency, load.access) as client:
         slots = [
             asyncio.create_task(_slot(client, load, queue, finished, clock, stop, seen, listen))
             for _ in range(min(load.concurrency, len(load.bodies)))

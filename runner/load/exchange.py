@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 
 import httpx
 
+from runner.access import OPEN, Access, encoded
 from runner.engine.verdict import Verdict
 from runner.record.clock import RunClock
 from runner.tls import trusted
@@ -39,11 +40,12 @@ class Exchange:
         return b"".join(chunk for _, chunk in self.chunks)
 
 
-def http_client(connections: int) -> httpx.AsyncClient:
+def http_client(connections: int, access: Access = OPEN) -> httpx.AsyncClient:
     """A client for one round. Proxies from the environment are ignored: they would join the measured path."""
     return httpx.AsyncClient(
         limits=httpx.Limits(max_connections=connections, max_keepalive_connections=connections),
         timeout=None,
+        headers=encoded(access),
         verify=trusted(),
         trust_env=False,
         http2=False,
