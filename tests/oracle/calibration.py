@@ -19,6 +19,7 @@ from oracle_script import event_bytes, read_script
 
 from runner.load.capture import Captured, CaptureReader, Closing
 from runner.load.generator import Load, LoadGenerator
+from runner.load.reading import Judged, read_captures
 from runner.record.clock import RunClock
 
 US = 1e3
@@ -58,10 +59,13 @@ class Pair:
 
 @dataclass(frozen=True, slots=True)
 class Round:
-    """A whole round: its requests in the order of their numbers, and each process's own words."""
+    """A whole round: its requests in the order of their numbers, and each process's own words; `judged` is what the
+    runner reads in the same captures, by a clock that starts at `origin_ns`."""
 
     pairs: list[Pair]
     closings: list[Closing]
+    judged: list[Judged]
+    origin_ns: int
 
     @property
     def events(self) -> list[tuple[Heard, int, int]]:
@@ -163,7 +167,8 @@ def load_round(
         pairs += [_pair(captured, truth[captured.index], events, clock.origin_ns) for captured in reader]
         assert reader.closing is not None
         closings.append(reader.closing)
-    return Round(sorted(pairs, key=lambda pair: pair.captured.index), closings)
+    judged = read_captures(captures, model="oracle", stream=True).judged
+    return Round(sorted(pairs, key=lambda pair: pair.captured.index), closings, judged, clock.origin_ns)
 
 
 def _pair(captured: Captured, truth: Truth, events: Sequence[bytes], origin: int) -> Pair:

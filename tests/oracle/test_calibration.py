@@ -29,6 +29,8 @@ from calibration import (
 from oracle_process import Serving, oracle
 from oracle_script import event_bytes, read_script
 
+from runner.engine.verdict import Verdict
+
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the kernel stamps what is received on Linux alone")
 CORES = sorted(os.sched_getaffinity(0)) if sys.platform == "linux" else [0]
 BASE = {"events": 32, "first_after_s": 0.06, "gap_s": 0.03, "tail_after_s": 0.01}
@@ -60,8 +62,24 @@ def exact_share(round_: Round) -> float:
     return sum(heard.exact for heard, _, _ in round_.events) / len(round_.events)
 
 
+def assert_read(round_: Round) -> None:
+    """The runner finds in the captures what is there: each event's stamp, the kernel's, and whether it is exact."""
+    for pair, judged in zip(round_.pairs, round_.judged, strict=True):
+        assert judged.verdict is Verdict.OK and judged.reply is not None
+        assert judged.exchange.clock == "kernel"
+        assert judged.exchange.last_byte_ns == pair.last_ns - round_.origin_ns
+        assert judged.reply.event_ns == tuple(heard.kernel_ns - round_.origin_ns for heard in pair.events)
+        assert judged.reply.events_tokens == tuple(pair.truth.tokens)
+        bounded = {number for number, _ in judged.reply.event_bounds}
+        # behind the last event there is no token any more
+        assert bounded - {len(pair.events) - 1} == {
+            number for number, heard in enumerate(pair.events[:-1]) if not heard.exact
+        }
+
+
 def assert_true(round_: Round) -> None:
     """Events are read one by one, their stamps are those of the sends, and times of whole requests are the oracle's."""
+    assert_read(round_)
     # nothing gathers what comes, and nothing that takes long is done before a read
     assert exact_share(round_) > 0.75
     assert len(first_stamps(round_)) > 0.75 * len(round_.pairs)
@@ -93,6 +111,7 @@ def test_many_streams_at_once_are_stamped_as_truly(serving: Serving, tmp_path: P
 def test_a_busy_core_makes_reads_late_and_no_stamp(serving: Serving, tmp_path: Path) -> None:
     with spinning(CORES[-1]):
         round_ = load_round(serving, tmp_path, requests=48, concurrency=16, cpu=CORES[-1])
+    assert_read(round_)
     late, wrong = quantile(read_lags(round_), 0.99), quantile(outside(round_.events, kernel), 0.99)
     assert wrong * 5 < late
     assert wrong < 100 or wrong * 20 < late
@@ -159,6 +178,7 @@ def test_of_events_in_one_send_only_the_last_is_exact(serving: Serving, tmp_path
     for pair in round_.pairs:
         within = [heard.exact for number, heard in enumerate(pair.events) if number % 4 != 3]
         assert not any(within)
+    assert_read(round_)
     last = [pair.events[number] for pair in round_.pairs for number in range(3, 32, 4)]
     assert sum(heard.exact for heard in last) > 0.9 * len(last)
     assert quantile(outside(round_.events, kernel), 0.5) < 100
