@@ -10,8 +10,8 @@ from runner.execution.context import Context, Stopped
 from runner.execution.idle import IdleWatch
 from runner.execution.requests import Place, request_done
 from runner.execution.said import Said, ask
-from runner.load.closed_loop import Load, closed_loop
-from runner.load.reading import Judged, judge_exchange
+from runner.execution.sending import pack, send
+from runner.load.reading import Judged
 from runner.plan.model import Arm, Launch, encode_body
 from runner.record.events import EngineReady
 from runner.sample.scrape import Scrape, scrape
@@ -36,7 +36,9 @@ async def wait_ready(
     body_name = context.body_seen("readiness", body)
     async with http_client(context.access) as client:
         watch.begins(await scrape(client, engine.endpoint, context.clock))
-    judged = await _first_completion(context, engine, encode_body(body), str(body["model"]), started)
+    unknown = Place(launch, "start", 1, 0, "")
+    judged = await _first_completion(context, unknown, engine, encode_body(body), str(body["model"]), started)
+    await pack(context, unknown)
     watch.answered([judged])
     await engine.look()
     if (other := engine.stranger()) is not None:
@@ -60,7 +62,9 @@ async def wait_ready(
     return place, said
 
 
-async def _first_completion(context: Context, engine: RunningEngine, body: bytes, model: str, started: int) -> Judged:
+async def _first_completion(
+    context: Context, place: Place, engine: RunningEngine, body: bytes, model: str, started: int
+) -> Judged:
     limit = context.plan.limits.startup_seconds
     deadline = started + int(limit * 1e9)
     index = 0
@@ -70,15 +74,26 @@ async def _first_completion(context: Context, engine: RunningEngine, body: bytes
         if code is not None:
             raise TargetError(*ended(engine, code, "while starting"))
         remaining = (deadline - context.clock.now()) / 1e9
-        load = Load(engine.endpoint, [body], 1, max(remaining, 0.1), index, context.access)
-        done = next(iter(await closed_loop(load, clock=context.clock, stop=context.stop)), None)
-        if done is None:
+        heard = await send(
+            context,
+            place,
+            engine.endpoint,
+            [body],
+            requests=1,
+            concurrency=1,
+            model=model,
+            stream=False,
+            first_index=index,
+            timeout=max(remaining, 0.1),
+        )
+        judged = next(iter(heard.judged), None)
+        if judged is None:
             raise Stopped
-        judged = judge_exchange(done, model=model, stream=False)
         if judged.verdict is Verdict.OK:
             return judged
         found = f"{judged.verdict}: {judged.detail}"
-        if done.status is not None and 400 <= done.status < 500 and done.status != 429:
+        status = judged.exchange.status
+        if status is not None and 400 <= status < 500 and status != 429:
             raise TargetError(f"the engine refuses a one-token request: {found}", last_words(engine))
         if judged.verdict is Verdict.WRONG_MODEL:
             raise TargetError(f"another model answers: {found}", last_words(engine))
