@@ -221,6 +221,6 @@ def test_nothing_that_comes_is_parsed_in_the_round(serving: Serving, tmp_path: P
             folder = tmp_path / f"{kind}{turn}"
             folder.mkdir()
             over = {"events": 64, "gap_s": 0.01, "extra": {"metrics": content}}
-            round_ = load_round(serving, folder, requests=32, concurrency=16, over=over)
+            round_ = load_round(serving, folder, requests=16, concurrency=16, over=over)
             cost[kind].append(sum(closing.cpu_seconds for closing in round_.closings))
     assert min(cost["dear"]) < 2 * min(cost["cheap"]), cost
