@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
+from runner.analysis.client_limit import client_limit
 from runner.analysis.counters import counter_delta, window_requests
 from runner.analysis.latency import client_latencies, mean_latency
 from runner.analysis.throughput import throughput
@@ -63,6 +64,11 @@ class Cell:
         # However many failures are tolerated, a round without any answer is none.
         answered = sum(bool(round_.ok) for round_ in self.rounds)
         return None if answered == self.planned_rounds else self._done(answered)
+
+    @property
+    def client_limit(self) -> Absent | None:
+        """Why the client's times are not the engine's, by the first round that says so: the client was the limit."""
+        return next((limit for round_ in self.rounds if (limit := client_limit(round_)) is not None), None)
 
     @property
     def wall(self) -> Value:

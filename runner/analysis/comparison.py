@@ -76,6 +76,8 @@ def comparison(record: Record, arm: str, concurrency: int, base: str | None = No
 
 def _samples(one: Cell, metric: str) -> dict[str, list[float]] | Absent:
     """Speeds (larger is faster) of a cell, one per sample, by prompt at concurrency 1."""
+    if one.concurrency == 1 and one.client_limit is not None:
+        return one.client_limit
     speeds: dict[str, list[float]] = {}
     for round_ in one.rounds:
         if one.concurrency == 1:

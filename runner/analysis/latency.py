@@ -2,6 +2,7 @@
 
 from statistics import fmean
 
+from runner.analysis.client_limit import client_limit
 from runner.analysis.counters import counter_delta, window_requests
 from runner.analysis.value import Absent, Value, ratio
 from runner.engine import metrics
@@ -29,9 +30,12 @@ def latencies_by_body(round_: Round) -> dict[str, list[float]]:
 
 def client_mean_latency(round_: Round) -> Value:
     """Mean of the client's latencies, in seconds: of the means of each prompt, so that a request that is excluded does
-    not change the mix. Used at concurrency 1, where single times mean something."""
+    not change the mix. Used at concurrency 1, where single times mean something; absent where the client was the limit,
+    for then they are not the engine's."""
     if round_.finished is None or not round_.finished.complete:
         return Absent("interrupted")
+    if (limit := client_limit(round_)) is not None:
+        return limit
     times = latencies_by_body(round_)
     return fmean(map(fmean, times.values())) if times else Absent("no-ok-requests")
 

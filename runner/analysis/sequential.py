@@ -22,10 +22,11 @@ def mean_seconds(cell: Cell) -> Value:
 
 
 def statistic(cell: Cell, function: Callable[[Sequence[float]], float]) -> Value:
-    """`function` of the client's single latencies in seconds; absent for an incomplete cell, and where several prompts
-    are mixed: a median or an extreme of a mix says nothing about any of them."""
-    if cell.incomplete is not None:
-        return cell.incomplete
+    """`function` of the client's single latencies in seconds; absent for an incomplete cell, where the client was the
+    limit, and where several prompts are mixed: a median or an extreme of a mix says nothing about any of them."""
+    void = cell.incomplete or cell.client_limit
+    if void is not None:
+        return void
     if len(cell.phase.prompts) > 1:
         return Absent("several-prompts")
     return function(cell.latencies) if cell.latencies else Absent("no-ok-requests")

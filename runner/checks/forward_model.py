@@ -3,10 +3,10 @@
 from collections.abc import Iterator
 
 from runner.analysis.acceptance import speculates, speculation_known
-from runner.analysis.cell import cell, concurrencies
+from runner.analysis.cell import concurrencies
+from runner.analysis.client_times import client_times_doubt
 from runner.analysis.comparison import comparison
 from runner.analysis.forward import forward_model
-from runner.analysis.transport import transport_doubt
 from runner.analysis.value import Absent
 from runner.checks.finding import Finding, Judgement
 from runner.checks.registry import check
@@ -19,8 +19,8 @@ def forward_model_check(record: Record, parameters: ForwardModel) -> Iterator[Fi
     """Per arm that speculates while the baseline does not, at the lowest concurrency: tokens per decode step × step
     time of the baseline ÷ step time of the arm, against the mean latency of the baseline ÷ the arm's over the same
     windows. The form of the article, which takes steps to cost the same, is in the table and judges nothing.
-    Inconclusive where the way to the engine is doubted: it paces the requests, and a step's time is that of the batch
-    that they make."""
+    Inconclusive where the way to the engine is doubted or the client was the limit: they pace the requests, and a
+    step's time is that of the batch that these make."""
     base = record.plan.baseline
     arms = [arm for arm in record.plan.others if speculates(record, arm.id)]
     if speculates(record, base):
@@ -34,9 +34,10 @@ def forward_model_check(record: Record, parameters: ForwardModel) -> Iterator[Fi
     level = min(concurrencies(record))
     for arm in arms:
         subject = f"{arm.label} C={level}"
-        model = forward_model(cell(record, base, level), cell(record, arm.id, level))
+        pair = comparison(record, arm.id, level)
+        model = forward_model(pair.base, pair.other)
         predicted = model.with_step_cost
-        void = comparison(record, arm.id, level).void or transport_doubt(record, base, arm.id)
+        void = pair.void or client_times_doubt(pair.base, pair.other)
         measured = void or model.measured_in_window
         if isinstance(predicted, Absent):
             yield Finding(Judgement.INCONCLUSIVE, predicted.reason, predicted.figures, subject)

@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 
 from runner.analysis.cell import Cell, cells
+from runner.analysis.client_times import client_times_doubt
 from runner.analysis.cross_check import ENOUGH_WAVES, disagreement, waves
-from runner.analysis.transport import transport_doubt
 from runner.analysis.value import Absent
 from runner.checks.finding import Finding, Judgement
 from runner.checks.registry import check
@@ -16,7 +16,7 @@ from runner.spec.invariants import LatencyCrossCheck
 def latency_cross_check(record: Record, parameters: LatencyCrossCheck) -> Iterator[Finding]:
     """Per cell above concurrency 1: |wall × concurrency ÷ requests ÷ histogram mean − 1| of its worst round. A round
     of fewer than four waves is not judged: its wall time over-estimates the latency by both ramps. Inconclusive where
-    the way to the engine makes the client's times doubtful."""
+    the way to the engine makes the client's times doubtful, and where the client was the limit."""
     loaded = [cell for cell in cells(record) if cell.concurrency > 1]
     if not loaded:
         yield Finding(Judgement.NOT_APPLICABLE, "only-sequential")
@@ -31,7 +31,7 @@ def _judge(cell: Cell, tolerance: float) -> Finding:
     judged = [round_ for round_ in cell.rounds if waves(round_) >= ENOUGH_WAVES]
     if not judged:
         return Finding(Judgement.NOT_APPLICABLE, "few-waves", {"needed": ENOUGH_WAVES}, subject)
-    if (doubted := transport_doubt(cell.record, cell.arm.id)) is not None:
+    if (doubted := client_times_doubt(cell)) is not None:
         return Finding(Judgement.INCONCLUSIVE, doubted.reason, doubted.figures, subject)
     worst = 0.0
     for round_ in judged:

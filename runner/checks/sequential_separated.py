@@ -16,7 +16,7 @@ from runner.spec.invariants import SequentialSeparated
 def sequential_separated(record: Record, parameters: SequentialSeparated) -> Iterator[Finding]:
     """Per arm, at concurrency 1: the ranges of the single requests' latencies, prompt by prompt. It fails where they
     overlap, and is open with fewer than two requests a side, and where the way to the engine makes the client's times
-    doubtful."""
+    doubtful or the client was the limit."""
     if 1 not in concurrencies(record) or not record.plan.others:
         yield Finding(Judgement.NOT_APPLICABLE, "one-condition" if not record.plan.others else "no-sequential")
         return

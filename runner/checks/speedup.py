@@ -20,7 +20,8 @@ def speedup(record: Record, parameters: Speedup) -> Iterator[Finding]:
     Fails when the mean ratio is not above the bound. Passes only when the lowest ratio that any pair of samples
     shows is above it too, here and at every other concurrency that runs the same batch: otherwise the difference is
     within the rounds' own spread or the host's noise, and one sample has no spread at all. At concurrency 1, where the
-    ratio is that of single requests' times, it is inconclusive if the way to the engine makes those doubtful.
+    ratio is that of single requests' times, it is inconclusive if the way to the engine makes those doubtful or the
+    client was the limit.
     """
     if not record.plan.others:
         yield Finding(Judgement.NOT_APPLICABLE, "one-condition")

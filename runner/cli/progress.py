@@ -44,16 +44,23 @@ class Progress:
                 self._line(f"{self._label(event)}: {event.reason}{after}")
                 for words in event.words:
                     self._line(f"  | {words}")
-            case events.RoundStarted():
-                self._start(event)
-            case events.RequestDone():
-                self._failed += event.verdict != "ok"
-            case events.RoundFinished():
-                self._finish(event)
+            case events.OfRound():
+                self._of_round(event)
             case events.Interrupted():
                 self._line(f"{event.signal}: sending nothing more; putting back what was changed, then the report")
             case _:
                 pass
+
+    def _of_round(self, event: events.OfRound) -> None:
+        match event:
+            case events.RoundStarted():
+                self._start(event)
+            case events.RequestDone():
+                self._failed += event.verdict != "ok"
+            case events.TroubleSeen():
+                self._trouble(event)
+            case events.RoundFinished():
+                self._finish(event)
 
     def in_flight(self, seen: InFlight) -> None:
         """Hear of an answered request; shown on a terminal only."""
@@ -97,6 +104,12 @@ class Progress:
         self._round_started = time.monotonic()
         if self._terminal:
             self._moving(f"{self._where}: 0/{event.requests}")
+
+    def _trouble(self, event: events.TroubleSeen) -> None:
+        """What goes wrong in a round, by name and while it goes wrong."""
+        where = f"{self._label(event)} {event.phase} C={event.concurrency} round {event.round}"
+        detail = f", {event.detail}" if event.detail else ""
+        self._line(f"{where}: {event.kind}: request {event.index}{detail}")
 
     def _finish(self, event: events.RoundFinished) -> None:
         self._spent += time.monotonic() - self._round_started

@@ -55,11 +55,12 @@ class Trouble:
 @dataclass(slots=True)
 class Counts:
     """What may be watched while a loop runs. `silent_ns`: since when the slot that has waited longest for a byte has
-    waited, None where none waits."""
+    waited, None where none waits. `peer`: whom the last connection that was opened speaks to."""
 
     sent: int = 0
     done: int = 0
     silent_ns: int | None = None
+    peer: str = ""
 
 
 class ClosedLoop:
@@ -163,6 +164,8 @@ class _Slot:
 
     async def _open(self) -> None:
         self._connection = await dial(self._owner.round.line, self._ended)
+        with contextlib.suppress(OSError):
+            self._owner.seen.peer = self._connection.peer
 
     async def open_ahead(self) -> None:
         """Have a connection when the first request is to be sent, if one is to be had by then."""

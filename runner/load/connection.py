@@ -44,6 +44,14 @@ class Connection:
         self._complete = self._surplus = self._lasting = False
         self._parser = httptools.HttpResponseParser(self)
 
+    @property
+    def peer(self) -> str:
+        """Whom it speaks to: an address and a port; empty once it is closed."""
+        if not self.open:
+            return ""
+        host, port = self._sock.getpeername()[:2]
+        return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
     def send(self, request: bytes) -> int:
         """Send a whole request at once, so far as the kernel takes it; the monotonic time just before."""
         self._begin()

@@ -20,6 +20,10 @@ from runner.record.clock import RunClock
 
 _LINE_LIMIT = 1 << 20
 _END_SECONDS = 5.0
+_HOME = Path(__file__).parents[2]
+_START = "import sys; sys.path.append(sys.argv[1]); from runner.load.worker import main; main(sys.argv[2:])"
+"""The package is found where we found it, and no module that lies about in the working directory is taken for one of
+Python's own."""
 
 
 class LoadError(Exception):
@@ -198,9 +202,12 @@ class _Process:
     async def start(cls, budget: Budget) -> Self:
         ours, theirs = socket.socketpair()
         with theirs:
-            command = [sys.executable, "-P", "-m", "runner.load.worker", str(theirs.fileno()), str(budget.fd)]
+            words = (_START, str(_HOME), str(theirs.fileno()), str(budget.fd))
             child = await asyncio.create_subprocess_exec(
-                *command,
+                sys.executable,
+                "-P",
+                "-c",
+                *words,
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.PIPE,

@@ -1,4 +1,4 @@
-"""A process of the load generator: `python -m runner.load.worker CONTROL BUDGET`, two inherited file descriptors.
+"""A process of the load generator: `main([CONTROL, BUDGET])`, two inherited file descriptors.
 
 It speaks JSON, one message a line. `prepare` describes a round; once its connections are open it answers `ready`, and
 `go` starts it, at the same moment in every process. While it runs it tells how it goes and what goes wrong; `stop`
@@ -11,7 +11,6 @@ import contextlib
 import json
 import signal
 import socket
-import sys
 from dataclasses import asdict
 from pathlib import Path
 from time import monotonic_ns
@@ -62,7 +61,7 @@ class Worker:
         try:
             if await self._agreed(loop, reader):
                 await self._run(loop, watch, reader)
-            closing = _closing(round_, watch, loop.seen.sent, wall_offset() - offset)
+            closing = _closing(loop, watch, wall_offset() - offset)
         finally:
             writer.close(closing)
         self._tell("done", sent=loop.seen.sent, done=loop.seen.done)
@@ -107,13 +106,12 @@ class Worker:
         self._tell("trouble", seen={**asdict(seen), "at_ns": seen.at_ns - origin_ns})
 
 
-def _closing(round_: Round, watch: SelfWatch, sent: int, drift_ns: int) -> Closing:
-    address = round_.line.addresses[0][1] if round_.line.addresses else None
+def _closing(loop: ClosedLoop, watch: SelfWatch, drift_ns: int) -> Closing:
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
         why_user = enable_stamps(probe)
     return Closing(
-        slots=round_.slots,
-        requests=sent,
+        slots=loop.round.slots,
+        requests=loop.seen.sent,
         seconds=watch.seconds,
         cpu_seconds=watch.cpu_seconds,
         queued_seconds=watch.queued_seconds,
@@ -123,7 +121,7 @@ def _closing(round_: Round, watch: SelfWatch, sent: int, drift_ns: int) -> Closi
         why_user=why_user,
         drift_ns=drift_ns,
         peak_memory_bytes=peak_memory_bytes(),
-        address="" if address is None else f"{address[0]}:{address[1]}",
+        address=loop.seen.peer,
     )
 
 
@@ -165,7 +163,3 @@ def _runner() -> Any:
     except ImportError:
         return asyncio.run
     return uvloop.run
-
-
-if __name__ == "__main__":
-    main(sys.argv[1:])

@@ -1,15 +1,17 @@
 """What a run did not check: the author's notes, and what follows from the record itself."""
 
 from runner.analysis.cell import cells, concurrencies
+from runner.analysis.client import client_facts
 from runner.analysis.comparison import comparison
 from runner.analysis.confounding import confounders, controls
 from runner.analysis.knee import knee
+from runner.analysis.stamps import clocks
 from runner.analysis.value import Absent
 from runner.plan.model import Arm
-from runner.report.markdown import escape
+from runner.report.client_times import client_times_gaps, timed
+from runner.report.markdown import code, escape
 from runner.report.table import Source
 from runner.report.tables.summary import separated
-from runner.report.transport import timed, transport_gaps
 
 
 def _controlled(source: Source, arm: Arm, control: Arm, shared: list[str]) -> str:
@@ -26,6 +28,34 @@ def _controlled(source: Source, arm: Arm, control: Arm, shared: list[str]) -> st
         shared=", ".join(map(source.feature, shared)),
         ratios=", ".join(ratios),
     )
+
+
+def _unstreamed(source: Source) -> list[str]:
+    """Phases of which nothing is known but the whole response time."""
+    phases = source.record.plan.phases
+    plain = [code(phase.name) for phase in phases if not phase.stream]
+    if not plain:
+        return []
+    if len(plain) == len(phases):
+        return [source.words("gap-ttft")]
+    return [source.words("gap-ttft-of", phases=", ".join(plain))]
+
+
+def _user_clock(source: Source) -> list[str]:
+    """Conditions of which the client stamped what came in, once a reason."""
+    reasons: dict[str, list[str]] = {}
+    for one in cells(source.record):
+        requests = [request for round_ in one.rounds for request in round_.ok]
+        if clocks(requests) in ([], ["kernel"]):
+            continue
+        facts = client_facts(one)
+        said = facts.why_user if facts is not None else []
+        old = any(request.clock is None for request in requests)
+        unsaid = source.words("clock-old" if old else "clock-unsaid")
+        labels = reasons.setdefault(escape("; ".join(said) or unsaid), [])
+        if source.named(one.arm.id) not in labels:
+            labels.append(source.named(one.arm.id))
+    return [source.words("gap-clock-user", labels=", ".join(labels), why=why) for why, labels in reasons.items()]
 
 
 def _gpu_gaps(source: Source) -> list[str]:
@@ -61,7 +91,7 @@ def computed_gaps(source: Source, empty_tables: list[str]) -> list[str]:
             features = ", ".join(map(source.feature, alone))
             gaps.append(words("gap-confounded", label=source.named(arm.id), features=features))
         gaps += [_controlled(source, arm, control, names) for control, names in known]
-    gaps.append(words("gap-ttft-streamed" if any(phase.stream for phase in plan.phases) else "gap-ttft"))
+    gaps += _unstreamed(source)
     if plan.others and plan.invariants.same_output is None:
         gaps.append(words("gap-outputs"))
     gaps += [
@@ -75,7 +105,8 @@ def computed_gaps(source: Source, empty_tables: list[str]) -> list[str]:
         gaps.append(words("gap-one-replicate"))
     if plan.others and (plan.order == "as-written" or plan.replicates == 1):
         gaps.append(words("gap-order"))
-    gaps += transport_gaps(source)
+    gaps += client_times_gaps(source)
+    gaps += _user_clock(source)
     gaps += _gpu_gaps(source)
     gaps += [
         words("gap-log", label=source.named(arm.id))

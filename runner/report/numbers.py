@@ -21,6 +21,16 @@ class Numbers:
         """Seconds as `35.2ms`, `35.2 ms`."""
         return self._show(value, lambda v: f"{v * 1000:.1f}{'' if self._korean else ' '}ms")
 
+    def duration(self, value: Value) -> str:
+        """Seconds as `2.392 s`, below one second as `182.4 ms`, `35.21 ms`, `8.182 ms`, `0.042 ms`."""
+        return self._show(value, self._duration)
+
+    def _duration(self, seconds: float) -> str:
+        if seconds >= 0.9995:  # which is 1.000 s, and would be 999.5 ms and more
+            return self.seconds(seconds)
+        digits = 1 if seconds >= 0.1 else 2 if seconds >= 0.01 else 3
+        return f"{seconds * 1000:.{digits}f}{'' if self._korean else ' '}ms"
+
     def rate(self, value: Value) -> str:
         """`6.327 req/s`."""
         return self._show(value, lambda v: f"{v:.3f} req/s")

@@ -7,6 +7,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from runner.checks.finding import Result
 from runner.record.record import Record
+from runner.report.client_times import client_times_notes
 from runner.report.contents import contents
 from runner.report.footnotes import footnotes
 from runner.report.gaps import computed_gaps
@@ -14,7 +15,6 @@ from runner.report.glossary import glossary
 from runner.report.markdown import escape, render_table
 from runner.report.provenance import provenance
 from runner.report.table import TABLES, Source, Table, load_tables
-from runner.report.transport import transport_notes
 from runner.report.verdicts import verdicts
 from runner.report.words import Words
 from runner.resources import resource
@@ -73,7 +73,7 @@ def _shown(source: Source, table: Table) -> _Shown:
         table.key,
         f"{source.words(f'table.{table.key}')}{subject} (`{table.key}`){mark}",
         render_table(table.columns, table.alignment, rows),
-        [*notes, *table.notes, *transport_notes(source, table)],
+        [*notes, *table.notes, *client_times_notes(source, table)],
     )
 
 

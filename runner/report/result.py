@@ -1,15 +1,19 @@
 """The report for programs: `result.json`."""
 
 import json
+import re
 from collections import Counter
 from typing import Any
 
 from runner.analysis.acceptance import drafting, speculates, tokens_per_decode_step
 from runner.analysis.cell import Cell, cells, concurrencies, surplus
+from runner.analysis.cell_latency import METRICS, quantiles
+from runner.analysis.client import client_facts
 from runner.analysis.comparison import comparison
 from runner.analysis.confounding import confounders
 from runner.analysis.counters import counter_delta
 from runner.analysis.gauges import Spread, gauge, gpu_gauge, steady_samples
+from runner.analysis.in_flight import achieved_concurrency, in_flight
 from runner.analysis.knee import Knee, knee
 from runner.analysis.latency import mean_latency
 from runner.analysis.neighbours import neighbours
@@ -50,7 +54,11 @@ def render_result(record: Record, results: list[Result]) -> str:
         "cells": [_cell(cell) for cell in cells(record)],
         **_place(record),
     }
-    return json.dumps(value, ensure_ascii=False, indent=2, default=_plain) + "\n"
+    return _PAIR.sub(r"[\1, \2]", json.dumps(value, ensure_ascii=False, indent=2, default=_plain)) + "\n"
+
+
+_PAIR = re.compile(r"\[\s*\n\s+([-+.\deE]+),\n\s+([-+.\deE]+)\n\s+\]")
+"""Two numbers, as of a point of a series: on one line, for there are thousands. No JSON string holds a line break."""
 
 
 def _place(record: Record) -> dict[str, Any]:
@@ -128,6 +136,8 @@ def _cell(cell: Cell) -> dict[str, Any]:
         "throughput": cell.throughput,
         "mean_latency": cell.mean_latency,
         "wall": cell.wall,
+        "latency": {metric: _quantiles(cell, metric) for metric in METRICS},
+        "client": _client(cell),
         "failed": dict(sorted(Counter(request.verdict for request in cell.failed).items())),
         "speculation": drafts if speculates(cell.record, cell.arm.id) else Absent("no-speculation"),
         "tokens_per_decode_step": tokens_per_decode_step(cell.rounds),
@@ -136,6 +146,52 @@ def _cell(cell: Cell) -> dict[str, Any]:
         "gpu": _gpu(cell),
         "rounds": [_round(cell, round_) for round_ in cell.rounds],
     }
+
+
+def _quantiles(cell: Cell, metric: str) -> Any:
+    """Seconds; `low` and `high` are the same quantile of the values' bounds, null where these are not known."""
+    found = quantiles(cell, metric)
+    if isinstance(found, Absent):
+        return found
+    shown = {
+        f"p{percent}": one
+        if isinstance(one, Absent)
+        else {
+            "low": one.low if found.bounded else None,
+            "value": one.value,
+            "high": one.high if found.bounded else None,
+        }
+        for percent, one in found.percentiles.items()
+    }
+    return {"n": found.n, **shown}
+
+
+def _client(cell: Cell) -> Any:
+    """Seconds and shares, of several rounds and processes the worst; `limit` says why the client was the limit, null
+    where nothing says so."""
+    facts = client_facts(cell)
+    if facts is None:
+        return Absent("client-unwatched")
+    return {
+        "limit": cell.client_limit,
+        "processes": facts.processes,
+        "asked_concurrency": facts.asked,
+        "achieved_concurrency": facts.achieved,
+        "loop_lag_p99": facts.loop_lag,
+        "read_lag_p99": facts.read_lag,
+        "cpu_share": facts.cpu,
+        "queued_share": facts.queued,
+        "clock": facts.clocks,
+        "why_user": facts.why_user,
+        "upper_bound_share": facts.upper_bounds,
+        "drift": facts.drift,
+    }
+
+
+def _steps(round_: Round) -> list[list[float]]:
+    """Requests in flight: (seconds after the round's first sending, how many from then on)."""
+    steps = in_flight(round_)
+    return [[(at - steps[0][0]) / 1e9, count] for at, count in steps]
 
 
 def _gpu(cell: Cell) -> dict[str, Any]:
@@ -161,6 +217,9 @@ def _round(cell: Cell, round_: Round) -> dict[str, Any]:
         "delta_sum": counter_delta(round_, metrics.E2E_SUM),
         "surplus": surplus(round_, cell.phase),
         "steady_samples": len(steady_samples(round_)),
+        "achieved_concurrency": achieved_concurrency(round_),
+        "in_flight": _steps(round_),
+        "troubles": [one.model_dump(include={"at_ns", "kind", "index", "detail"}) for one in round_.troubles],
     }
 
 

@@ -1,4 +1,5 @@
-"""The tables that a report can have, in the reference measurement's order. `runner/report/tables` makes them."""
+"""The tables that a report can have, in the reference measurement's order, and its own among them.
+`runner/report/tables` makes them."""
 
 from typing import Final, Literal, get_args
 
@@ -20,6 +21,8 @@ TableId = Literal[
     "rounds",
     "derived",
     "cross-check",
+    "latency",
+    "client",
     "resources",
     "off-on",
     "speedup",

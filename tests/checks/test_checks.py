@@ -10,11 +10,13 @@ from journals import (
     Change,
     Edit,
     around,
+    client,
     edit_events,
     make_record,
     over,
     restored,
     saved,
+    watched,
     without_series,
 )
 
@@ -48,6 +50,22 @@ def of_cell(arm: str, level: int, number: int = 1) -> Any:
 
 def updated(**fields: Any) -> Any:
     return lambda event: event.model_copy(update=fields)
+
+
+LAGS = watched(loop_lag_p99_ns=500_000_000)
+"""A quarter of a request of `off`, half of one of `on`."""
+
+
+def idle(event: Any) -> Any:
+    """Each of its four slots waits half a second before every request."""
+    by = (event.index - 1) // 4 * 500_000_000
+    return event.model_copy(
+        update={name: getattr(event, name) + by for name in ("sent_ns", "last_byte_ns", "ended_ns")}
+    )
+
+
+def measured_of_4(event: Any) -> bool:
+    return (event.arm, event.concurrency, event.role) == ("on", 4, "measured")
 
 
 def gpu_values(**fields: Any) -> Any:
@@ -269,6 +287,16 @@ CASES: list[tuple[str, str, str, Change]] = [
     ("speedup", "inconclusive", "transport-doubted", over("port-forward", "by the API server", "off")),
     ("speedup", "pass", "speedup-above", over("cluster IP", None)),
     ("latency-cross-check", "pass", "latencies-agree", over("cluster IP", None)),
+    # A client that was the limit
+    ("latency-cross-check", "inconclusive", "client-lag", client(LAGS, where=is_on)),
+    ("latency-cross-check", "inconclusive", "client-limit", edit_events(events.RequestDone, idle, measured_of_4)),
+    ("latency-cross-check", "pass", "latencies-agree", client(watched(), watched())),
+    ("forward-model", "inconclusive", "client-lag", client(LAGS, where=is_on)),
+    ("forward-model", "inconclusive", "client-lag", client(LAGS, where=lambda e: e.arm == "off")),
+    ("sequential-separated", "inconclusive", "client-lag", client(LAGS, where=is_on)),
+    ("speedup", "inconclusive", "client-lag", client(LAGS, where=is_on)),
+    ("speedup", "pass", "speedup-above", client(LAGS, where=lambda e: e.concurrency > 1)),
+    ("spread-below-effect", "pass", "effect-above-spread", client(LAGS, where=is_on)),
 ]  # fmt: skip
 
 

@@ -7,7 +7,7 @@ from journals import BY_HAND, make_events, make_plan, restored, saved
 
 from runner.cli.progress import Progress
 from runner.engine.verdict import Verdict
-from runner.load.closed_loop import InFlight
+from runner.load.generator import InFlight
 from runner.record import events
 from runner.record.events import RequestDone
 
@@ -49,6 +49,19 @@ def test_a_round_with_failed_requests_says_how_many(tmp_path: Path) -> None:
             progress(event)
     told = [line for line in stream.getvalue().splitlines() if "failed" in line]
     assert told == ["on load C=4 round 2: 64 requests, done, 2 failed"]
+
+
+def test_trouble_is_named_when_it_comes(tmp_path: Path) -> None:
+    plan = make_plan(tmp_path)
+    stream = io.StringIO()
+    progress = Progress(plan, stream)
+    at = {"arm": "on", "replicate": 1, "phase": "load", "concurrency": 4, "round": 2, "engine": "e", "at_ns": 1}
+    progress(events.TroubleSeen(**at, kind="stalled", index=17, detail="no byte for 5 s"))
+    progress(events.TroubleSeen(**at, kind="reset", index=18, detail=""))
+    assert stream.getvalue().splitlines() == [
+        "on load C=4 round 2: stalled: request 17, no byte for 5 s",
+        "on load C=4 round 2: reset: request 18",
+    ]
 
 
 def test_a_terminal_shows_condition_phase_round_requests_and_time_left(tmp_path: Path) -> None:

@@ -57,17 +57,22 @@ def sequential() -> Iterator[Field]:
         )
         deviation = ("forward-model", "예측 ÷ 측정 − 1.*|같은 구간의 측정 배속", "값")
         table = "sequential-comparison"
+        quantiles = ("latency", rf"{arm}\|1\|E2E", "p50|p90")
         yield Field(
             ("sequential", arm, "mean"),
             raw[arm]["mean"] * (0.994 if arm == "off" else 0.998),  # a mean that the minimum and the maximum allow
             (*whole, *ratios, (table, "평균|토큰당", columns), (table, "평균", "차이")),
-            (times, deviation, *JUDGED, ("conversion", ".*", "값")),
+            (times, quantiles, deviation, *JUDGED, ("conversion", ".*", "값")),
         )
-        medians = ((table, "중앙값", f"{columns}|차이"), ("conversion", "중앙값 기준 배속", "값"))
-        yield Field(("sequential", arm, "median"), raw[arm]["median"] * 1.002, medians, (times, *JUDGED))
+        medians = (
+            (table, "중앙값", f"{columns}|차이"),
+            ("conversion", "중앙값 기준 배속", "값"),
+            ("latency", rf"{arm}\|1\|E2E", "p50"),
+        )
+        yield Field(("sequential", arm, "median"), raw[arm]["median"] * 1.002, medians, (times, quantiles, *JUDGED))
         for name, row in (("min", "최소"), ("max", "최대")):
             lower = raw[arm][name] * (0.98 if name == "min" else 1.02)
-            yield Field(("sequential", arm, name), lower, ((table, row, columns),), (times, *JUDGED))
+            yield Field(("sequential", arm, name), lower, ((table, row, columns),), (times, quantiles, *JUDGED))
     yield Field(
         ("sequential", "on", "first"),
         5.0,
@@ -171,15 +176,20 @@ def rounds() -> Iterator[Field]:
             latency += [("saturation", rf"{arm}\|{level}", "평균 지연"), ("saturation-change", "평균 지연", arm)]
         if arm == "on":
             latency.append(("operating-point", f"{level}( ※)?", "on 지연"))
-        yield Field((*path, "wall"), one["wall"] * 1.02, tuple(throughput), JUDGED)
+        # The requests of a round are made of its wall time and its mean latency.
+        made = (
+            ("latency", rf"{arm}\|{level}\|E2E", "p50|p90|p99"),
+            ("client", rf"{arm}\|{level}", "달성한 동시 요청"),
+        )
+        yield Field((*path, "wall"), one["wall"] * 1.02, tuple(throughput), (*made, *JUDGED))
         sums = ("round-counts", row, "Δsum")
         mean = "mean_latency" if "mean_latency" in one else "delta_sum"
-        yield Field((*path, mean), one[mean] * 1.02, (*latency, sums), JUDGED)
+        yield Field((*path, mean), one[mean] * 1.02, (*latency, sums), (*made, *JUDGED))
         counts = (("round-counts", row, "Δcount"),)
         counts += (sums,) if mean == "mean_latency" else tuple(latency)
         if "draft_tokens" in one:
             counts += (("acceptance-by-concurrency", f"C={level}", "요청당 draft 토큰"),)
-        yield Field((*path, "delta_count"), one["delta_count"] + 5, counts, (NAMES, ON_THE_EDGE, *JUDGED))
+        yield Field((*path, "delta_count"), one["delta_count"] + 3, counts, (NAMES, ON_THE_EDGE, *made, *JUDGED))
         if "draft_tokens" in one:
             both = ("acceptance-by-concurrency", f"C={level}", "채택률|요청당 draft 토큰")
             yield Field(
@@ -236,7 +246,7 @@ def cells(tables: list[Table]) -> dict[Cell, str]:
     found: dict[Cell, str] = {}
     for table in tables:
         name = f"{table.key}: {table.subject}" if table.subject else table.key
-        keys = 2 if table.key in ("rounds", "saturation") else 1
+        keys = {"rounds": 2, "saturation": 2, "client": 2, "latency": 3}.get(table.key, 1)
         for row in table.rows:
             key = "|".join(plain(cell) for cell in row[:keys])
             number = sum((name, f"{key}#{n}" if n else key, table.columns[0]) in found for n in range(99))

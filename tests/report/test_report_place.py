@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from journals import BY_HAND, EQUAL, WHAT, Change, around, edit_events, make_record, over, restored, saved
+from journals import BY_HAND, EQUAL, WHAT, around, both, edit_events, make_record, over, restored, saved
 from markdown_it import MarkdownIt
 
 from runner.checks import run_checks
@@ -46,15 +45,6 @@ def alone(record: Record, name: str, language: str = "en") -> tuple[list[list[st
 
 def facts(record: Record, language: str = "en") -> list[tuple[str, str]]:
     return provenance(Source(record, run_checks(record), Words(language)))
-
-
-def both(*changes: Change) -> Change:
-    def changed(journal: list[events.Event]) -> Iterable[events.Event]:
-        for change in changes:
-            journal = list(change(journal))
-        return journal
-
-    return changed
 
 
 def warned(text: str = "managed with 'kubectl apply'") -> events.Warned:

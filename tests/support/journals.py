@@ -235,6 +235,7 @@ def _round(
             gpus=[events.GpuValues(index=0, utilization=30.0, memory_mib=memory)],
         )
     yield events.OthersSeen(**at, at_ns=sending, others=[], unknown=None)
+    yield events.ClientWatched(**at, processes=[watched(slots=level, requests=phase.requests)])
     yield _scrape(at, kind, "after", begin + 1000 * SECOND, finished + window, level)
     yield events.RoundFinished(**at, busy_before=None, busy_after=None, sampling_interval=1.0, complete=True)
 
@@ -258,7 +259,33 @@ def _request(at: dict[str, Any], arm: str, index: int, role: Any, sent: int, sec
         prompt_tokens=20,
         completion_tokens=TOKENS,
         output_id="out",
+        clock="kernel",
     )
+
+
+def watched(**fields: Any) -> events.ProcessWatched:
+    """One process of a load generator that kept up, unless other figures are given."""
+    given = {
+        "slots": 1,
+        "requests": 1,
+        "seconds": 10.0,
+        "cpu_seconds": 1.5,
+        "queued_seconds": 0.25,
+        "loop": "uvloop",
+        "loop_lag_p99_ns": 200_000,
+        "loop_lag_max_ns": 900_000,
+        "reads": 1000,
+        "read_lag_p50_ns": 9_000,
+        "read_lag_p99_ns": 45_000,
+        "read_lag_max_ns": 700_000,
+        "clock": "kernel",
+        "why_user": None,
+        "drift_ns": -2_000,
+        "peak_memory_bytes": 50_000_000,
+        "address": "127.0.0.1:8000",
+        "capture": "a",
+    }
+    return events.ProcessWatched.model_validate({**given, **fields})
 
 
 def _scrape(at: dict[str, Any], kind: str, moment: Any, at_ns: int, finished: int, level: int) -> events.Scraped:
@@ -301,6 +328,50 @@ def edit_events(
             kept = change(event) if isinstance(event, kind) and where(event) else event
             if kept is not None:
                 yield kept
+
+    return changed
+
+
+def client(*processes: events.ProcessWatched, where: Callable[[Any], bool] = lambda _: True) -> Change:
+    """The same journal with other words of the load generator about itself; with none it did not watch itself."""
+    return edit_events(
+        events.ClientWatched,
+        lambda event: event.model_copy(update={"processes": list(processes)}) if processes else None,
+        where,
+    )
+
+
+def streamed(tokens: events.TokenEvents, where: Callable[[Any], bool] = lambda _: True, **fields: Any) -> Change:
+    """The same journal with these events in its replies, and other fields of the requests."""
+
+    def change(event: events.RequestDone) -> events.RequestDone:
+        first = None if event.sent_ns is None else event.sent_ns + tokens.at_ns[0]
+        return event.model_copy(update={"events": tokens, "first_token_ns": first, **fields})
+
+    return edit_events(events.RequestDone, change, where)
+
+
+def streaming(spec: dict[str, Any]) -> None:
+    """An edit of the spec: the load is streamed."""
+    spec["phases"]["load"]["stream"] = True
+
+
+def old(journal: list[events.Event]) -> Iterable[events.Event]:
+    """The same journal as a runner before 0.2 wrote it: nothing of its clock, and nothing of itself."""
+    for event in journal:
+        if isinstance(event, events.RequestDone):
+            yield event.model_copy(update={"clock": None})
+        elif not isinstance(event, events.ClientWatched):
+            yield event
+
+
+def both(*changes: Change) -> Change:
+    """One change after the other."""
+
+    def changed(journal: list[events.Event]) -> Iterable[events.Event]:
+        for change in changes:
+            journal = list(change(journal))
+        return journal
 
     return changed
 

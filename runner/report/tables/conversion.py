@@ -4,8 +4,8 @@ from statistics import median
 
 from runner.analysis.sequential import mean_seconds, sequential_cells, statistic
 from runner.analysis.value import combine, ratio
+from runner.report.client_times import timed
 from runner.report.table import Source, Table, table
-from runner.report.transport import timed
 
 
 @table("conversion")

@@ -3,9 +3,9 @@
 from runner.analysis.cell import cells
 from runner.analysis.cross_check import ENOUGH_WAVES, disagreement, latency_by_wall, waves
 from runner.analysis.latency import server_mean_latency
+from runner.report.client_times import timed
 from runner.report.table import Source, Table, table
 from runner.report.tables.round_counts import round_name
-from runner.report.transport import timed
 
 
 @table("cross-check")

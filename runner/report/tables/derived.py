@@ -1,9 +1,9 @@
 """`derived`: throughput and latency per concurrency, means of the rounds (article, 7-3)."""
 
 from runner.analysis.cell import Cell, cells
+from runner.report.client_times import timed
 from runner.report.table import Source, Table, table
 from runner.report.tables.rounds import incomplete_notes, one_round_notes
-from runner.report.transport import timed
 
 
 @table("derived")

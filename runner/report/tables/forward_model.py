@@ -5,8 +5,8 @@ from runner.analysis.cell import cell, concurrencies
 from runner.analysis.comparison import Comparison, comparison
 from runner.analysis.forward import ForwardModel, forward_model
 from runner.analysis.value import Value, combine
+from runner.report.client_times import timed
 from runner.report.table import Source, Table, table
-from runner.report.transport import timed
 
 
 @table("forward-model")

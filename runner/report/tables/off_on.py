@@ -1,9 +1,9 @@
 """`off-on`: the conditions side by side (article, 8-2)."""
 
 from runner.analysis.cell import cells
+from runner.report.client_times import timed, timed_latency
 from runner.report.table import Source, Table, table
 from runner.report.tables.rounds import cell_name, incomplete_notes, one_round_notes
-from runner.report.transport import timed, timed_latency
 
 
 @table("off-on")

@@ -5,9 +5,9 @@ from runner.analysis.comparison import comparison
 from runner.analysis.gauges import Spread, gauge
 from runner.analysis.knee import Knee, knee
 from runner.plan.model import Arm
+from runner.report.client_times import timed
 from runner.report.table import Source, Table, table
 from runner.report.tables.summary import doubt
-from runner.report.transport import timed
 
 
 @table("operating-point")

@@ -8,8 +8,10 @@ from runner.analysis.latency import mean_latency
 from runner.analysis.throughput import throughput
 from runner.analysis.wall import wall_seconds
 from runner.record.events import RequestDone
+from runner.report.client_times import timed, timed_latency
+from runner.report.markdown import escape
 from runner.report.table import Source, Table, table
-from runner.report.transport import timed, timed_latency
+from runner.report.tables.round_counts import round_name
 
 
 @table("rounds")
@@ -32,6 +34,7 @@ def rounds(source: Source) -> list[Table]:
             failed = [r for r in round_.of_role("excluded", "measured") if r.verdict != "ok"]
             rows.append([*row, _failures(source, failed)] if failing else row)
         notes += incomplete_notes(source, cell)
+        notes += _trouble_notes(source, cell)
     if not rows:
         return []
     columns = [words("condition"), words("round"), words("wall"), words("throughput"), words("mean-latency")]
@@ -65,6 +68,21 @@ def one_round_notes(source: Source, own: Sequence[Cell]) -> list[str]:
     single = [cell for cell in own if cell.concurrency > 1 and len(cell.rounds) == 1]
     names = ", ".join(f"{source.label(cell.arm.id)} C={cell.concurrency}" for cell in single)
     return [source.words("note-one-round", cells=names)] if single else []
+
+
+def _trouble_notes(source: Source, cell: Cell) -> list[str]:
+    """What was seen to go wrong while a round ran; a request that stalled and went on has no other trace."""
+    return [
+        source.words(
+            "note-trouble",
+            round=round_name(source, cell, round_),
+            kind=escape(one.kind),
+            index=one.index,
+            detail=escape(one.detail) or "–",
+        )
+        for round_ in cell.rounds
+        for one in round_.troubles
+    ]
 
 
 def _failures(source: Source, failed: list[RequestDone]) -> str:

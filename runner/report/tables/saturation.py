@@ -4,9 +4,9 @@ from runner.analysis.cell import cell
 from runner.analysis.knee import Knee, knee
 from runner.analysis.value import Absent, ratio
 from runner.plan.model import Arm
+from runner.report.client_times import timed, timed_latency
 from runner.report.table import Source, Table, table
 from runner.report.tables.rounds import marks
-from runner.report.transport import timed, timed_latency
 
 
 @table("saturation")

@@ -6,8 +6,8 @@ from statistics import fmean, median
 from runner.analysis.cell import Cell
 from runner.analysis.sequential import mean_seconds, sequential_cells, statistic
 from runner.analysis.value import Absent, Value, combine, ratio
+from runner.report.client_times import timed
 from runner.report.table import Source, Table, table
-from runner.report.transport import timed
 
 
 @table("sequential-comparison")

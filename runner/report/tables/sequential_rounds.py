@@ -1,8 +1,8 @@
 """`sequential-rounds`: every request at concurrency 1 (article, 2-1 and 4-1)."""
 
 from runner.analysis.cell import Cell, cells
+from runner.report.client_times import timed
 from runner.report.table import Source, Table, table
-from runner.report.transport import timed
 
 
 @table("sequential-rounds")

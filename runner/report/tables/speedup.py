@@ -2,9 +2,9 @@
 
 from runner.analysis.cell import concurrencies
 from runner.analysis.comparison import comparison
+from runner.report.client_times import timed
 from runner.report.table import Source, Table, table
 from runner.report.tables.summary import doubt, separated
-from runner.report.transport import timed
 
 
 @table("speedup")

@@ -8,10 +8,10 @@ from runner.analysis.confounding import confounders
 from runner.analysis.separation import separation
 from runner.analysis.value import Absent
 from runner.plan.model import Arm
+from runner.report.client_times import timed
 from runner.report.markdown import code
 from runner.report.table import Source, Table, table
 from runner.report.tables.rounds import incomplete_notes
-from runner.report.transport import timed
 
 
 @table("summary")
@@ -23,7 +23,8 @@ def summary(source: Source) -> list[Table]:
     separated where the worst pair of samples shows a ratio above 1 (or the best one below), at this concurrency and at
     every other one that runs the same batch: at or above max-num-seqs, with the same prompts.
 
-    In all tables § marks what the client timed, where the way to the engine makes its times doubtful.
+    In all tables § marks what the client timed, where the way to the engine makes its times doubtful, or the client
+    was the limit.
     """
     others = source.record.plan.others
     if not others:

@@ -218,6 +218,32 @@ FINDINGS: Final[Mapping[str, tuple[str, str]]] = {
         "{transport}(으)로 잰 시간은 엔진의 것이라고 할 수 없다: {why}",
         "times taken over {transport} are not the engine's: {why}",
     ),
+    "client-limit": (
+        "client가 한계였다: 요청 {asked}건이 동시에 실행되어야 했으나 평균 {achieved:.2f}건이었다",
+        "the client was the limit: {achieved:.2f} requests in flight of the {asked} asked for",
+    ),
+    "client-lag": (
+        "client가 한계였다: loop가 p99로 {lag:.4f}초 늦었고, 요청은 중앙값으로 {duration:.4f}초 걸렸다",
+        "the client was the limit: its loop was {lag:.4f} s late (p99), beside requests of {duration:.4f} s (median)",
+    ),
+    "clock-cannot-carry": (
+        "시계의 오차 안에 있음: {low:.6f}~{high:.6f}초",
+        "the clock cannot carry it: between {low:.6f} and {high:.6f} s",
+    ),
+    "clock-unknown": ("시계의 오차를 알 수 없음", "the error of the clock is not known"),
+    "client-unwatched": ("client가 자신을 재지 않음", "the client did not watch itself"),
+    "sent-at-once": ("모두 한꺼번에 보냄", "all were sent at once"),
+    "not-streamed": ("streaming하지 않음", "not streamed"),
+    "no-token-events": ("토큰이 담긴 event가 없는 응답이 있음", "a reply without an event that carried a token"),
+    "event-tokens-unknown": (
+        "event마다의 토큰 수를 server가 알려 주지 않음",
+        "the server did not say how many tokens an event carried",
+    ),
+    "no-last-byte": ("마지막 바이트의 시각을 모르는 응답이 있음", "a reply whose last byte has no stamp"),
+    "nothing-to-time": ("잴 것이 없음", "there is nothing to time"),
+    "too-few-values": ("값 부족 ({needed}개 필요)", "too few values ({needed} needed)"),
+    "not-said": ("system이 알려 주지 않음", "the system does not say"),
+    "no-read-lag": ("kernel 시각이 없음", "no stamps of the kernel"),
     "same-batch-unknown": (
         "같은 배치가 도는 {levels}를 알 수 없음",
         "{levels}, where the same batch runs, is not known",

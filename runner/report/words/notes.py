@@ -67,6 +67,25 @@ NOTES: Final[Mapping[str, tuple[str, str]]] = {
         "평균 지연은 엔진 histogram의 Δsum ÷ Δcount이며, 동시성 1에서만 client가 잰 평균이다.",
         "Mean latency is Δsum ÷ Δcount of the engine's histogram; at concurrency 1 it is the client's mean.",
     ),
+    "note-quantiles": (
+        "모든 회차의 정상 측정 요청을 한데 모은 분위수다. n은 요청 수이며, ITL은 토큰 수, chunk 간격은 간격 수다. "
+        "p90은 값 10개, p99는 100개부터 적는다.",
+        "Quantiles over the ok measured requests of all rounds together. n counts requests, for ITL tokens, for chunk "
+        "gap gaps; p90 takes 10 values and p99 takes 100.",
+    ),
+    "note-not-streamed": (
+        "{levels}: streaming하지 않아 토큰의 지연은 없고 E2E만 있다.",
+        "{levels}: not streamed, so that there is E2E alone and nothing of tokens.",
+    ),
+    "note-client": (
+        "회차와 프로세스 가운데 가장 나쁜 값이다. 달성한 동시 요청은 첫 전송부터 마지막 전송까지의 평균이다.",
+        "Of several rounds and processes the worst. Achieved is the mean number in flight from the first sending to "
+        "the last.",
+    ),
+    "note-trouble": (
+        "{round}: 회차 중에 보인 문제 — {kind}, 요청 {index} ({detail}).",
+        "{round}: trouble seen while it ran — {kind}, request {index} ({detail}).",
+    ),
     "note-positions": (
         "채택은 앞에서부터 연속으로만 일어나므로 값은 누적이다.",
         "Acceptance runs from the front without gaps, so the values are cumulative.",
@@ -87,7 +106,7 @@ NOTES: Final[Mapping[str, tuple[str, str]]] = {
     "gpu-tenant": ("GPU {gpu}의 {name} ({memory})", "{name} on GPU {gpu} ({memory})"),
     "gpu-process-unnamed": ("이름을 알 수 없음", "name not known"),
     "gpu-process-memory-unknown": ("memory를 알 수 없음", "memory not known"),
-    "note-transport": ("§ {labels}: {why}.", "§ {labels}: {why}."),
+    "note-client-times": ("§ {names}: {why}.", "§ {names}: {why}."),
     "note-gpu-others": ("{labels}: {why}.", "{labels}: {why}."),
     "note-gpu-samples": (
         "GPU는 {low:g}~{high:g}초마다 읽었다.",
@@ -167,10 +186,23 @@ NOTES: Final[Mapping[str, tuple[str, str]]] = {
         "TTFT와 토큰 간 지연: streaming하지 않아 전체 응답 시간만 있다",
         "TTFT and inter-token latency: nothing was streamed, so there is only the whole response time",
     ),
-    "gap-ttft-streamed": (
-        "TTFT와 토큰 간 지연: streaming했으나 이 버전의 표에는 없다",
-        "TTFT and inter-token latency: streamed, but no table of this version shows them",
+    "gap-ttft-of": (
+        "{phases}의 TTFT와 토큰 간 지연: streaming하지 않아 전체 응답 시간만 있다",
+        "TTFT and inter-token latency of {phases}: not streamed, so there is only the whole response time",
     ),
+    "gap-client-limit": (
+        "{cells}에서 요청과 토큰이 걸린 시간: {why}",
+        "how long requests and tokens take at {cells}: {why}",
+    ),
+    "gap-clock-user": (
+        "{labels}의 응답이 도착한 정확한 시각: kernel이 아니라 client가 읽으면서 적었다 ({why})",
+        "when exactly the replies of {labels} came in: the client stamped them as it read them, not the kernel ({why})",
+    ),
+    "clock-old": (
+        "기록한 runner의 시계는 이것뿐이다",
+        "the runner that recorded them had no other clock",
+    ),
+    "clock-unsaid": ("이유는 기록에 없다", "why is not in the record"),
     "gap-one-prompt": (
         "prompt가 하나뿐이라 다른 prompt로 일반화할 수 없다",
         "only one prompt: the result does not generalise to others",

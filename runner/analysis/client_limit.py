@@ -1,0 +1,49 @@
+"""Was the client the limit, and not the engine?"""
+
+from statistics import median
+
+from runner.analysis.in_flight import achieved_concurrency, asked, sending
+from runner.analysis.value import Absent
+from runner.record.record import Round
+
+ENOUGH_ACHIEVED = 0.95
+"""Below this share of the concurrency asked for, a slot in twenty was idle on average: the engine served another load
+than the cell's name says. A closed loop that keeps up loses less than a hundredth."""
+ENOUGH_WAVES = 2
+"""The span of sending must hold so many requests one after another; in a shorter one the ramp at its beginning, and
+the requests that happened to be short, weigh more than an idle slot."""
+LAG_SHARE = 0.05
+"""A loop that is later than this share of a request's time, once in a hundred, sends the next request by as much too
+late, and by the user clock stamps by as much too late: the same 5 % that a figure's clock may be off."""
+
+
+def client_limit(round_: Round) -> Absent | None:
+    """Why the client's times of a round are not the engine's; None where nothing says so.
+
+    It kept fewer than 95 % of the asked requests in flight, over a span that holds two requests one after another; or
+    its loop lag (p99, of the process that lagged most) was above 5 % of the median duration of the ok requests. Where
+    one request at a time is asked for, a pause between two of them is in no request's time and changes no batch: such a
+    round is judged by its lag alone. One in which the client did not watch itself is not judged by its lag.
+    """
+    durations = [
+        (request.ended_ns - request.sent_ns) / 1e9
+        for request in round_.ok
+        if request.ended_ns is not None and request.sent_ns is not None
+    ]
+    if not durations:
+        return None
+    typical = median(durations)
+    first, last = sending(round_)
+    achieved, wanted = achieved_concurrency(round_), asked(round_)
+    if (
+        wanted > 1
+        and not isinstance(achieved, Absent)
+        and (last - first) / 1e9 >= ENOUGH_WAVES * typical
+        and achieved < ENOUGH_ACHIEVED * wanted
+    ):
+        return Absent("client-limit", {"achieved": achieved, "asked": wanted})
+    if round_.client is not None and round_.client.processes:
+        lag = max(one.loop_lag_p99_ns for one in round_.client.processes) / 1e9
+        if lag > LAG_SHARE * typical:
+            return Absent("client-lag", {"lag": lag, "duration": typical})
+    return None
