@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, settings
 settings.register_profile("any-machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("any-machine")
 
-LAST = ("process", "endpoint", "e2e", "real_engine", "cluster")
+LAST = ("oracle", "process", "endpoint", "e2e", "real_engine", "cluster")
 """Whole runs want a quiet machine, and the last two lanes what may be on its way while the others run: `.ci/run` builds
 the cluster in the background."""
 
