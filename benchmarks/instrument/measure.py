@@ -1,0 +1,101 @@
+"""One run of one program: the server is started for it, watched with it, asked for the truth, and ended."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from instrument.cell import Cell, Task
+from instrument.collected import Point
+from instrument.conditions import Cores, Way
+from instrument.figures import Figures, figures
+from instrument.oracle import Oracle
+from instrument.programs.program import Program
+from instrument.reported import Unreadable
+from instrument.watched import run
+
+TOKENIZER = Path(__file__).parents[2] / "tests" / "real_engine" / "tiny-model"
+START_LIMIT_S = 120.0
+
+
+@dataclass(slots=True)
+class Results:
+    """What came out so far, by program and concurrency."""
+
+    runs: dict[tuple[str, int], list[Figures]] = field(default_factory=dict)
+    troubles: dict[tuple[str, int], list[str]] = field(default_factory=dict)
+    notes: dict[tuple[str, int], list[dict[str, Any]]] = field(default_factory=dict)
+
+    def points(self) -> dict[tuple[str, int], Point]:
+        """All of it."""
+        keys = dict.fromkeys((*self.runs, *self.troubles))
+        return {
+            key: Point(*key, self.runs.get(key, []), self.troubles.get(key, []), self.notes.get(key, []))
+            for key in keys
+        }
+
+    def take(self, program: Program, cell: Cell, cores: Cores, way: Way | None = None, name: str = "") -> None:
+        """Run it once and keep what that gives. `name`: under another name than the program's."""
+        key = (name or program.name, cell.concurrency)
+        try:
+            found, notes = measure(program, cell, cores, way or Way())
+        except Unreadable as error:
+            self.troubles.setdefault(key, []).append(str(error))
+            return
+        self.runs.setdefault(key, []).append(found)
+        self.notes.setdefault(key, []).append(notes)
+
+
+def measure(program: Program, cell: Cell, cores: Cores, way: Way) -> tuple[Figures, dict[str, Any]]:
+    """The figures of one run, and the program's own notes. Raises Unreadable with the last words of its output."""
+    with (
+        tempfile.TemporaryDirectory(prefix="instrument-") as where,
+        Oracle(cell.script, Path(where), cpu=cores.server, host=way.host, prefix=way.server) as oracle,
+    ):
+        folder = Path(where) / "run"
+        folder.mkdir()
+        task = Task(cell, oracle.url, folder, TOKENIZER)
+        command, env = program.command(task)
+        limit = START_LIMIT_S + 4 * cell.seconds * -(-cell.requests // cell.concurrency)
+        ran = run(
+            [*way.client, *command], env=env, folder=folder, cpu=cores.client, server=oracle.pid, limit_s=limit
+        )
+        try:
+            if ran.code != 0:
+                ended = "did not end" if ran.code is None else f"ended with exit code {ran.code}"
+                raise Unreadable(f"it {ended}")
+            reported = program.read(task)
+        except Unreadable as error:
+            raise Unreadable(f"{error}: {_last_line(folder / 'output')}") from None
+        truth = oracle.truth()
+    found = figures(cell, truth, reported, ran.samples)
+    found |= {"whole_cpu_s": ran.cpu_s, "wall_s": ran.wall_s, "peak_mib": ran.peak_mib}
+    return found, dict(reported.notes)
+
+
+def _last_line(path: Path) -> str:
+    lines = path.read_text("utf-8", "replace").strip().splitlines() if path.is_file() else []
+    return lines[-1].strip()[:200] if lines else "no output"
+
+
+def rotated(programs: list[Program], by: int) -> list[Program]:
+    """Each round in another order, so that a drift of the machine meets all alike."""
+    by %= max(1, len(programs))
+    return programs[by:] + programs[:by]
+
+
+def sweep(
+    programs: list[Program], cells: list[Cell], *, repeats: int, rival_repeats: int, cores: Cores, say: Callable[[str], None]
+) -> Results:
+    """Every program in every cell, interleaved: one run of each, then again."""
+    results = Results()
+    for cell in cells:
+        for repeat in range(max(repeats, rival_repeats)):
+            for program in rotated(programs, repeat):
+                if repeat < (rival_repeats if program.rival else repeats):
+                    say(f"C = {cell.concurrency}, run {repeat + 1}: {program.name}")
+                    results.take(program, cell, cores)
+    return results

@@ -1,0 +1,91 @@
+"""The tables, in Markdown: one a concurrency, one of ratios, and the verdicts on the bars that were set."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from instrument.cell import Cell
+from instrument.collected import Point, ratio, spread
+
+OURS, BARE = "ours", "bare protocol"
+NONE = "–"
+
+HEADERS = (
+    "Program",
+    "CPU µs per chunk",
+    "CPU ms per request",
+    "Achieved C",
+    "TTFT error ms: p50",
+    "p90",
+    "p99",
+    "Chunk stamp error µs: p50",
+    "p99",
+    "End-to-end error ms: p50",
+    "p99",
+    "Server's core",
+)
+COLUMNS = (
+    ("cpu_chunk_us", 1.0, ".1f"),
+    ("cpu_request_us", 1e-3, ".2f"),
+    ("achieved", 1.0, ".2f"),
+    ("ttft_p50_ms", 1.0, "+.2f"),
+    ("ttft_p90_ms", 1.0, "+.2f"),
+    ("ttft_p99_ms", 1.0, "+.2f"),
+    ("stamp_p50_us", 1.0, ",.0f"),
+    ("stamp_p99_us", 1.0, ",.0f"),
+    ("e2e_p50_ms", 1.0, "+.2f"),
+    ("e2e_p99_ms", 1.0, "+.2f"),
+    ("server_share", 1.0, ".0%"),
+)
+
+
+def rows_of(cells: Sequence[str]) -> str:
+    """A row of Markdown."""
+    return f"| {' | '.join(cells)} |"
+
+
+def markdown(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """A table of Markdown."""
+    return "\n".join([rows_of(headers), "|" + "---|" * len(headers), *map(rows_of, rows)])
+
+
+def cell_table(cell: Cell, points: Sequence[Point]) -> str:
+    """Every program at one concurrency: median of the runs, and their range."""
+    title = (
+        f"### C = {cell.concurrency:,}\n\n{cell.requests:,} requests a run, each of {cell.events} events, the first "
+        f"after {cell.first_after_s * 1e3:g} ms, then one each {cell.gap_s * 1e3:g} ms.\n\n"
+    )
+    rows, remarks = [], []
+    for point in points:
+        runs = len(point.runs)
+        rows.append([f"{point.program} ({runs})", *(_said(point, *column) for column in COLUMNS)])
+        remarks += [f"- {point.program}: {trouble}" for trouble in dict.fromkeys(point.troubles)]
+        lost = sum((run.get("requests") or 0) - (run.get("reported") or 0) for run in point.runs)
+        if lost:
+            remarks.append(f"- {point.program}: {lost:.0f} requests of {runs} runs are not in what it reports as good")
+        if any((run.get("requests") or 0) < cell.requests for run in point.runs):
+            remarks.append(f"- {point.program}: it sent fewer requests than asked")
+    return title + markdown(HEADERS, rows) + ("\n\n" + "\n".join(remarks) if remarks else "")
+
+
+def _said(point: Point, name: str, scale: float, spec: str) -> str:
+    found = spread(point, name)
+    if found is None:
+        return NONE
+    scaled = type(found)(found.middle * scale, found.least * scale, found.most * scale)
+    return format(scaled, spec)
+
+
+def ratio_table(points: Mapping[tuple[str, int], Point], programs: Sequence[str], cells: Sequence[int]) -> str:
+    """CPU per chunk of each program over ours, at each concurrency; the first row is ours over the bare protocol."""
+    headers = ["CPU per chunk", *(f"C = {cell:,}" for cell in cells)]
+    rows = [["ours ÷ bare protocol", *(_ratio(points.get((OURS, c)), points.get((BARE, c))) for c in cells)]]
+    for name in programs:
+        if name != OURS:
+            rows.append([f"{name} ÷ ours", *(_ratio(points.get((name, c)), points.get((OURS, c))) for c in cells)])
+    return markdown(headers, rows)
+
+
+def _ratio(over: Point | None, under: Point | None) -> str:
+    found = ratio(over, under, "cpu_chunk_us")
+    return NONE if found is None else f"{found:.2f}×"
