@@ -6,7 +6,6 @@ import argparse
 import os
 import sys
 import time
-from dataclasses import replace
 from pathlib import Path
 
 from instrument.cell import CELLS
@@ -37,19 +36,15 @@ def main() -> int:
         skipped.append("client and server share the only core there is: every figure is of both")
     os.sched_setaffinity(0, {found.server})
     began = time.monotonic()
-    cells = [CELLS[each] for each in given.concurrency]
-    cells = [replace(cell, requests=max(cell.concurrency, int(cell.requests * given.share))) for cell in cells]
-    results = sweep(
-        programs, cells, repeats=given.repeats, rival_repeats=given.rival_repeats, cores=found, say=_say
-    )
+    cells = [CELLS[each].shortened(given.share) for each in given.concurrency]
+    results = sweep(programs, cells, repeats=given.repeats, rival_repeats=given.rival_repeats, cores=found, say=_say)
     hard = None
     if given.special:
         compared = [one for one in programs if one.name in (OURS, BARE, "aiohttp")]
         hard, more = special(compared, found, repeats=given.rival_repeats, share=given.share, say=_say)
         skipped += more
-    outcome = Outcome(
-        cells, programs, results.points(), list(hard.points().values()) if hard else [], skipped, time.monotonic() - began
-    )
+    hardest = list(hard.points().values()) if hard else []
+    outcome = Outcome(cells, programs, results.points(), hardest, skipped, time.monotonic() - began)
     text = markdown_of(outcome)
     print(text)
     given.out.mkdir(parents=True, exist_ok=True)
@@ -65,9 +60,7 @@ def _arguments() -> argparse.Namespace:
     names = [short(one) for one in PROGRAMS]
     commas = lambda text: text.split(",")  # noqa: E731 - a name for one word
     parser.add_argument("--only", type=commas, help=f"of {','.join(names)}")
-    parser.add_argument(
-        "--concurrency", type=lambda text: [int(each) for each in text.split(",")], default=list(CELLS)
-    )
+    parser.add_argument("--concurrency", type=lambda text: [int(each) for each in text.split(",")], default=list(CELLS))
     parser.add_argument("--repeats", type=int, default=3, help="runs of each of ours and of the plain clients")
     parser.add_argument("--rival-repeats", type=int, default=2, help="runs of each whole program of others")
     parser.add_argument("--share", type=float, default=1.0, help="of the requests: for a trial")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +35,10 @@ class Cell:
     def seconds(self) -> float:
         """How long one request takes, by the script."""
         return self.first_after_s + (self.events - 1) * self.gap_s
+
+    def shortened(self, share: float) -> Cell:
+        """With that share of the requests, but each slot with one at least."""
+        return replace(self, requests=max(self.concurrency, int(self.requests * share)))
 
 
 CELLS = {

@@ -33,6 +33,17 @@ def cores() -> Cores:
     return Cores(allowed[0], allowed[-1])
 
 
+@contextlib.contextmanager
+def on_core(core: int) -> Iterator[None]:
+    """This thread, and what it starts, on that core."""
+    before = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, {core})
+    try:
+        yield
+    finally:
+        os.sched_setaffinity(0, before)
+
+
 @dataclass(frozen=True, slots=True)
 class Way:
     """How client and server reach each other: what is put before their commands, and the server's address."""
@@ -42,11 +53,16 @@ class Way:
     server: Sequence[str] = ()
 
 
+DIRECT = Way()
+"""Over the loopback."""
+
+
 @contextlib.contextmanager
 def spinning(core: int) -> Iterator[None]:
     """A process that never waits, on that core."""
     command = [sys.executable, "-c", "while True: pass"]
-    child = subprocess.Popen(command, preexec_fn=lambda: os.sched_setaffinity(0, {core}))
+    with on_core(core):
+        child = subprocess.Popen(command)
     try:
         yield
     finally:

@@ -106,8 +106,12 @@ def stamp_errors(served: Sequence[Served], stamps: Mapping[str, Sequence[int]]) 
     amounts, amounts_first = (quantiles(map(abs, each), STAMP_SHARES) for each in (errors, first))
     signed = quantiles(errors, (0.5,))
     return {
-        **dict(zip(names, amounts or [None] * 3, strict=True)),
-        **dict(zip(firsts, amounts_first or [None] * 3, strict=True)),
+        **_named(names, amounts),
+        **_named(firsts, amounts_first),
         "stamp_signed_us": signed[0] if signed else None,
         "unmatched": float(odd),
     }
+
+
+def _named(names: Sequence[str], values: Sequence[float] | None) -> Figures:
+    return dict.fromkeys(names) if values is None else dict(zip(names, values, strict=True))

@@ -10,11 +10,11 @@ from typing import Any
 
 from instrument.cell import Cell, Task
 from instrument.collected import Point
-from instrument.conditions import Cores, Way
+from instrument.conditions import DIRECT, Cores, Way
 from instrument.figures import Figures, figures
 from instrument.oracle import Oracle
 from instrument.programs.program import Program
-from instrument.reported import Unreadable
+from instrument.reported import Reported, Unreadable
 from instrument.watched import run
 
 TOKENIZER = Path(__file__).parents[2] / "tests" / "real_engine" / "tiny-model"
@@ -37,11 +37,11 @@ class Results:
             for key in keys
         }
 
-    def take(self, program: Program, cell: Cell, cores: Cores, way: Way | None = None, name: str = "") -> None:
+    def take(self, program: Program, cell: Cell, cores: Cores, way: Way = DIRECT, name: str = "") -> None:
         """Run it once and keep what that gives. `name`: under another name than the program's."""
         key = (name or program.name, cell.concurrency)
         try:
-            found, notes = measure(program, cell, cores, way or Way())
+            found, notes = measure(program, cell, cores, way)
         except Unreadable as error:
             self.troubles.setdefault(key, []).append(str(error))
             return
@@ -49,7 +49,7 @@ class Results:
         self.notes.setdefault(key, []).append(notes)
 
 
-def measure(program: Program, cell: Cell, cores: Cores, way: Way) -> tuple[Figures, dict[str, Any]]:
+def measure(program: Program, cell: Cell, cores: Cores, way: Way = DIRECT) -> tuple[Figures, dict[str, Any]]:
     """The figures of one run, and the program's own notes. Raises Unreadable with the last words of its output."""
     with (
         tempfile.TemporaryDirectory(prefix="instrument-") as where,
@@ -60,20 +60,25 @@ def measure(program: Program, cell: Cell, cores: Cores, way: Way) -> tuple[Figur
         task = Task(cell, oracle.url, folder, TOKENIZER)
         command, env = program.command(task)
         limit = START_LIMIT_S + 4 * cell.seconds * -(-cell.requests // cell.concurrency)
-        ran = run(
-            [*way.client, *command], env=env, folder=folder, cpu=cores.client, server=oracle.pid, limit_s=limit
-        )
-        try:
-            if ran.code != 0:
-                ended = "did not end" if ran.code is None else f"ended with exit code {ran.code}"
-                raise Unreadable(f"it {ended}")
-            reported = program.read(task)
-        except Unreadable as error:
-            raise Unreadable(f"{error}: {_last_line(folder / 'output')}") from None
+        ran = run([*way.client, *command], env=env, folder=folder, cpu=cores.client, server=oracle.pid, limit_s=limit)
+        reported = _reported(program, task, ran.code)
         truth = oracle.truth()
     found = figures(cell, truth, reported, ran.samples)
     found |= {"whole_cpu_s": ran.cpu_s, "wall_s": ran.wall_s, "peak_mib": ran.peak_mib}
+    after = reported.notes.get("after_cpu_s")
+    found["after_chunk_us"] = after / (cell.requests * cell.events) * 1e6 if isinstance(after, float) else None
     return found, dict(reported.notes)
+
+
+def _reported(program: Program, task: Task, code: int | None) -> Reported:
+    ended = "did not end" if code is None else f"ended with exit code {code}"
+    why = f"it {ended}"
+    if code == 0:
+        try:
+            return program.read(task)
+        except Unreadable as error:
+            why = str(error)
+    raise Unreadable(f"{why}: {_last_line(task.folder / 'output')}")
 
 
 def _last_line(path: Path) -> str:
@@ -88,7 +93,13 @@ def rotated(programs: list[Program], by: int) -> list[Program]:
 
 
 def sweep(
-    programs: list[Program], cells: list[Cell], *, repeats: int, rival_repeats: int, cores: Cores, say: Callable[[str], None]
+    programs: list[Program],
+    cells: list[Cell],
+    *,
+    repeats: int,
+    rival_repeats: int,
+    cores: Cores,
+    say: Callable[[str], None],
 ) -> Results:
     """Every program in every cell, interleaved: one run of each, then again."""
     results = Results()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 
 from instrument.bars import Bar
 from instrument.cell import Cell
@@ -23,7 +22,7 @@ def special(
     """All three; under which names the results are is `name_of`'s. `programs` are those that are compared; the last
     condition is for ours alone. `share`: of the requests, for a trial. Also what could not be done, and why."""
     results, skipped = Results(), []
-    cells = {key: replace(cell, requests=max(cell.concurrency, int(cell.requests * share))) for key, cell in CELLS.items()}
+    cells = {key: cell.shortened(share) for key, cell in CELLS.items()}
     for _ in range(repeats):
         for program in programs:
             say(f"{SPIN}, C = {cells[SPIN].concurrency}: {program.name}")
@@ -77,7 +76,8 @@ def special_bars(points: Sequence[Point]) -> list[Bar]:
         for what, name in (("chunk", "stamp"), ("first-token", "first")):
             middle, tail = spread(point, f"{name}_p50_us"), spread(point, f"{name}_p99_us")
             if point is not None and middle is not None and tail is not None:
-                asked = f"Error of {what} stamps: median below 10 µs, p99 below 50 µs, C = {point.concurrency}, {condition}"
+                place = f"C = {point.concurrency}, {condition}"
+                asked = f"Error of {what} stamps: median below 10 µs, p99 below 50 µs, {place}"
                 found.append(Bar(asked, f"{middle:.1f} µs, {tail:.1f} µs", middle.middle < 10 and tail.middle < 50))
     point = by_name.get(name_of(OURS, MANY))
     reported, answered = spread(point, "reported"), spread(point, "answered")
@@ -85,6 +85,6 @@ def special_bars(points: Sequence[Point]) -> list[Bar]:
     if point is not None and reported and answered and failed and memory:
         asked = f"{CELLS[MANY].requests:,} requests at C = {point.concurrency:,}: each with a verdict, none lost"
         whole = reported.middle + failed.middle == answered.middle == CELLS[MANY].requests
-        said = f"{answered.middle:,.0f} answered, {reported.middle:,.0f} good and {failed.middle:,.0f} failed by our reckoning"
+        said = f"{answered.middle:,.0f} answered; as judged {reported.middle:,.0f} good, {failed.middle:,.0f} failed"
         found.append(Bar(asked, f"{said}; {memory.middle:,.0f} MiB at most, all processes together", whole))
     return found

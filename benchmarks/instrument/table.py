@@ -60,6 +60,10 @@ def cell_table(cell: Cell, points: Sequence[Point]) -> str:
         runs = len(point.runs)
         rows.append([f"{point.program} ({runs})", *(_said(point, *column) for column in COLUMNS)])
         remarks += [f"- {point.program}: {trouble}" for trouble in dict.fromkeys(point.troubles)]
+        if point.program == OURS and (after := spread(point, "after_chunk_us")):
+            remarks.append(
+                f"- {point.program}: reading the captures after the round costs {after:.1f} µs per chunk more"
+            )
         lost = sum((run.get("requests") or 0) - (run.get("reported") or 0) for run in point.runs)
         if lost:
             remarks.append(f"- {point.program}: {lost:.0f} requests of {runs} runs are not in what it reports as good")

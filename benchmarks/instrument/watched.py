@@ -16,6 +16,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from instrument.conditions import on_core
+
 READ_EACH_S = 0.05
 LOOK_EACH_S = 0.25
 CPUCLOCK_SCHED = 2
@@ -43,25 +45,23 @@ class Ran:
     peak_mib: float
 
 
-def run(
-    command: Sequence[str], *, env: Mapping[str, str], folder: Path, cpu: int, server: int, limit_s: float
-) -> Ran:
+def run(command: Sequence[str], *, env: Mapping[str, str], folder: Path, cpu: int, server: int, limit_s: float) -> Ran:
     """Run it on one core to its end, which comes after `limit_s` seconds at the latest (then the code is None).
 
     Its output goes to `folder/output`.
     """
     before, began = _children_cpu(), time.monotonic()
     with (folder / "output").open("wb") as output:
-        child = subprocess.Popen(
-            command,
-            env=dict(env),
-            cwd=folder,
-            stdin=subprocess.DEVNULL,
-            stdout=output,
-            stderr=subprocess.STDOUT,
-            start_new_session=True,
-            preexec_fn=lambda: os.sched_setaffinity(0, {cpu}),
-        )
+        with on_core(cpu):
+            child = subprocess.Popen(
+                command,
+                env=dict(env),
+                cwd=folder,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
         watch = _Watch(child.pid, server)
         watch.start()
         try:

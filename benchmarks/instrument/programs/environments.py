@@ -55,7 +55,8 @@ def install(pinned: str, python: str) -> str | None:
         _call(*_uv(), "pip", "install", "--python", str(where / "bin" / "python"), *_pinned(pinned))
     except subprocess.CalledProcessError as error:
         return f"its installation failed: {_last(error)}"
-    return _mark(home, pinned)
+    _mark(home, pinned)
+    return None
 
 
 def install_beside(pinned: str, python: Path) -> str | None:
@@ -70,7 +71,8 @@ def install_beside(pinned: str, python: Path) -> str | None:
         _call(*_uv(), "pip", "install", "--python", str(python), "--target", where, *_pinned(pinned))
     except subprocess.CalledProcessError as error:
         return f"its installation failed: {_last(error)}"
-    return _mark(home, pinned)
+    _mark(home, pinned)
+    return None
 
 
 def install_engine() -> str | None:

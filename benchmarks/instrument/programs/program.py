@@ -5,21 +5,26 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Protocol
 
 from instrument.cell import Task
 from instrument.reported import Reported
 
-BENCHMARKS = Path(__file__).parents[2]
-
 
 class Program(Protocol):
     """One program. `rival`: a whole program of others, in an environment of its own."""
 
-    name: str
-    rival: bool
-    remark: str
+    @property
+    def name(self) -> str:
+        """With its version, for the tables."""
+
+    @property
+    def rival(self) -> bool:
+        """Whether it is a whole program of others."""
+
+    @property
+    def remark(self) -> str:
+        """How its figures came about."""
 
     def missing(self) -> str | None:
         """Why it cannot run here, None where it can."""
@@ -39,9 +44,8 @@ def environment(**more: str) -> dict[str, str]:
 
 
 def own_environment() -> dict[str, str]:
-    """For our own processes: this checkout's packages."""
-    places = [str(BENCHMARKS), str(BENCHMARKS.parent)]
-    return environment(PYTHONPATH=os.pathsep.join(places), PYTHONDONTWRITEBYTECODE="1")
+    """For our own processes: they import what this one imports."""
+    return environment(PYTHONPATH=os.pathsep.join(place for place in sys.path if place))
 
 
 def own_python() -> str:
