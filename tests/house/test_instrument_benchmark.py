@@ -1,6 +1,7 @@
 """The benchmark of load generators: its clients and its readers on tiny runs, its figures on records made by hand."""
 
 import json
+from array import array
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ from instrument.collected import Point
 from instrument.conditions import cores
 from instrument.figures import achieved, cpu, figures, quantile_errors, stamp_errors
 from instrument.measure import Results, measure, rotated
-from instrument.oracle import Served
+from instrument.oracle import Served, read_truth
 from instrument.page import Outcome, json_of, markdown_of
 from instrument.programs.aiperf import AIPerf
 from instrument.programs.bench_serve import BenchServe
@@ -46,6 +47,8 @@ def test_a_tiny_run_of_a_client_yields_every_figure(name: str) -> None:
     assert {key for key, value in found.items() if value is None} <= {"after_chunk_us"}
     assert 0 < (found["achieved"] or 0) <= 2
     assert 0 < (found["achieved_own"] or 0) <= 2
+    assert (found["cpu_chunk_us"] or 0) > 0
+    assert (found["server_share"] or 0) > 0
     assert abs(found["stamp_p50_us"] or 0) < 1e6  # of one clock: another's would be off by the machine's uptime
 
 
@@ -95,6 +98,15 @@ def test_an_event_has_the_stamp_of_the_read_that_completed_it() -> None:
     assert event_stamps(range(len(wire)), every_byte, framed=True) == [end - 1 for end in ends]
     assert event_stamps([7], [wire], framed=True) == [7, 7]
     assert event_stamps([1, 2, 3], [ROLE + EVENT[:9], EVENT[9:-1], EVENT[-1:] + EVENT], framed=False) == [3, 3]
+
+
+def test_the_oracles_page_holds_the_stamps_before_and_after_each_send() -> None:
+    row = {"last_words": "a", "arrived_ns": None, "received_ns": 5, "last_after_ns": 9, "sent": 2}
+    later = {**row, "arrived_ns": 4, "sent": 1}
+    stamps = array("q", [10, 20, 11, 21, 30, 31])
+    first, second = read_truth(json.dumps([row, later]).encode() + b"\n" + stamps.tobytes())
+    assert (first.arrived_ns, first.first_ns, list(first.sent_ns)) == (5, 10, [11, 21])
+    assert (second.arrived_ns, second.first_ns, list(second.sent_ns)) == (4, 30, [31])
 
 
 # Figures ----------------------------------------------------------------------------------------------
@@ -244,7 +256,8 @@ def test_aiperf_is_read_from_its_records(tmp_path: Path) -> None:
     found = AIPerf().read(written(tmp_path, "result/profile_export.jsonl", lines))
     assert (found.ttft_s, found.e2e_s, found.failed) == ([0.05], [0.08], 1)
     first, second = found.stamps[prompt(1)]
-    assert second - first == 10_000_000
+    ((sent, ended),) = found.flights
+    assert (first - sent, second - sent, ended - sent) == (50_000_000, 60_000_000, 80_000_000)
 
 
 @pytest.mark.parametrize("program", [one for one in PROGRAMS if one.rival], ids=short)
