@@ -5,7 +5,10 @@ import sys
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
+from runner.access import OPEN, Access
+from runner.cli.client import NoAccess, described, read_access
 from runner.plan.build import build_plan
 from runner.plan.model import Plan
 from runner.spec.load import Spec, load_site, load_spec
@@ -19,14 +22,17 @@ SITE_FILE = Path("site.yaml")
 
 @dataclass(frozen=True)
 class Inputs:
-    """A valid spec on a known target. `origin` is who named the target; `refused` says why it cannot carry the plan
-    out here, and is empty where it can."""
+    """A valid spec on a known target. `origin` is who named the target; `client` what the record says of what sends,
+    and `access` by what engines let it in; `refused` says why the plan cannot be carried out here, and is empty where
+    it can."""
 
     spec: Spec
     site: Site
     plan: Plan
     target: Target
     origin: str
+    client: dict[str, Any]
+    access: Access
     refused: list[str]
 
 
@@ -72,12 +78,24 @@ def read_inputs(options: Namespace) -> Inputs | None:
         problems.append(f"run: {error}")
     try:
         spec = load_spec(options.spec)
-        plan = build_plan(spec, name)
+        plan = _placed(build_plan(spec, name), site)
     except SpecError as error:
         problems.append(str(error))
     if problems:
         print("\n".join(problems), file=sys.stderr)
         return None
-    target = TARGETS[name](site, spec)
-    refused = [f"run: target {name}: {one}" for one in target.problems(plan)]
-    return Inputs(spec, site, plan, target, origin, refused)
+    access, refused = OPEN, []
+    try:
+        access = read_access(site.load, os.environ)
+    except NoAccess as error:
+        refused.append(f"run: load.bearer-token of the site file: {error}")
+    target = TARGETS[name](site, spec, access)
+    refused += [f"run: target {name}: {one}" for one in target.problems(plan)]
+    return Inputs(spec, site, plan, target, origin, described(plan.load, site.load, os.environ), access, refused)
+
+
+def _placed(plan: Plan, site: Site) -> Plan:
+    """The plan as this place carries it out."""
+    if site.load.processes is None:
+        return plan
+    return plan.model_copy(update={"load": plan.load.model_copy(update={"processes": site.load.processes})})

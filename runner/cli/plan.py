@@ -25,6 +25,9 @@ def main(argv: list[str]) -> int:
         print(inputs.plan.model_dump_json(by_alias=True, indent=2))
     else:
         print(show_plan(inputs.plan))
+        print("load:")
+        for name, value in inputs.client.items():
+            print(f"  {name}: {(', '.join(value) or '–') if isinstance(value, list) else value}")
         print(f"target {inputs.target.name}:")
         origins = inputs.target.origins()
         for name, value in inputs.target.settings().items():

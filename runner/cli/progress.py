@@ -5,7 +5,7 @@ import sys
 import time
 from typing import TextIO
 
-from runner.load.closed_loop import InFlight
+from runner.load.generator import InFlight
 from runner.plan.model import Plan
 from runner.record import events
 

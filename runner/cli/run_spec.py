@@ -100,6 +100,8 @@ def _say_target(inputs: Inputs) -> None:
             f"note: there is a kubeconfig at {kubeconfig}, but no target was named: this run is simulated. "
             f"To measure the cluster: run {inputs.spec.path} --target kubernetes",
         )
+    if proxies := inputs.client["proxies-ignored"]:
+        tell(f"note: no request to an engine goes through a proxy; ignored: {', '.join(proxies)}")
 
 
 def _carry_out(inputs: Inputs, target: Target, directory: Path) -> str | None:
@@ -111,7 +113,9 @@ def _carry_out(inputs: Inputs, target: Target, directory: Path) -> str | None:
             journal(event)
             progress(event)
 
-        context = Context(inputs.plan, directory, emit, asyncio.Event(), in_flight=progress.in_flight)
+        context = Context(
+            inputs.plan, directory, emit, asyncio.Event(), in_flight=progress.in_flight, access=inputs.access
+        )
         emit(
             RunStarted(
                 run=directory.name,
@@ -119,6 +123,7 @@ def _carry_out(inputs: Inputs, target: Target, directory: Path) -> str | None:
                 runner_version=__version__,
                 target=target.name,
                 simulated=target.simulated,
+                client=inputs.client,
                 target_settings=target.settings(),
                 host={
                     "python": platform.python_version(),

@@ -32,6 +32,8 @@ class Reply:
     ends it.
     ``events_tokens``: tokens in each of these events, from token ids or from running usage; None when neither
     tells for every event.
+    ``event_bounds``: of the events whose stamp is only an upper bound, because the read that ended them held more
+    behind them: (number of the event, stamp of the read before, None where there was none).
     """
 
     verdict: Verdict
@@ -47,6 +49,7 @@ class Reply:
     last_token_ns: int | None = None
     event_ns: tuple[int, ...] = ()
     events_tokens: tuple[int, ...] | None = None
+    event_bounds: tuple[tuple[int, int | None], ...] = ()
 
 
 MAX_REPLY: Final = 64 * 1024 * 1024

@@ -74,11 +74,37 @@ def events(stream: bytes) -> Iterator[Event]:
         yield Event(kind, b"\n".join(data), end, closed=False)
 
 
+@dataclass(frozen=True, slots=True)
+class _Stamp:
+    """When an event had come. A read's stamp is that of its last byte: ``exact`` is False for an event behind which
+    the read held more; it came after ``earliest``, the stamp of the read before (None: there was none)."""
+
+    at: int
+    exact: bool
+    earliest: int | None
+
+
+class _Stamps:
+    """Stamps of the bytes of a stream, by the reads that brought them."""
+
+    def __init__(self, reads: Sequence[tuple[int, bytes]]) -> None:
+        befores = [None, *(stamp for stamp, _ in reads)]
+        filled = [(stamp, before, len(data)) for (stamp, data), before in zip(reads, befores, strict=False) if data]
+        self._reads = [(stamp, before) for stamp, before, _ in filled]
+        self._ends = list(accumulate(length for _, _, length in filled))
+
+    def of(self, end: int) -> _Stamp:
+        """Of an event that ends with the byte at this offset."""
+        number = bisect_right(self._ends, end)
+        stamp, before = self._reads[number]
+        return _Stamp(stamp, end + 1 == self._ends[number], before)
+
+
 @dataclass(slots=True)
 class _Chunk:
     """A chunk that has choices: its stamp, whether a delta held anything, and what tells of its tokens."""
 
-    stamp: int
+    stamp: _Stamp
     said: bool
     ids: tuple[int, ...] | None
     running: int | None
@@ -102,7 +128,7 @@ class _Heard:
     fault: str | None = None
     cut: bool = False
 
-    def hear(self, event: Event, stamp: int) -> None:
+    def hear(self, event: Event, stamp: _Stamp) -> None:
         data = event.data.strip(b" \t")
         if data == _DONE:
             self.done = True
@@ -130,7 +156,7 @@ class _Heard:
     def _fault(self, what: str, event: Event) -> None:
         self.fault = self.fault or one_line(f"{what}: {event.data[:200].decode('utf-8', 'replace')}")
 
-    def _choices(self, chunk: dict[str, object], stamp: int) -> bool:
+    def _choices(self, chunk: dict[str, object], stamp: _Stamp) -> bool:
         """Take a chunk in; False where it has not a chunk's shape."""
         if isinstance(named := chunk.get("model"), str) and named not in self.models:
             self.models.append(named)
@@ -166,7 +192,7 @@ class _Heard:
         self.chunks.append(_Chunk(stamp, anything, None if ids is None else tuple(ids), running))
         return True
 
-    def tokens(self) -> tuple[tuple[int, ...], tuple[int, ...] | None, bool]:
+    def tokens(self) -> tuple[tuple[_Stamp, ...], tuple[int, ...] | None, bool]:
         """Stamps of the chunks that carried a token, the tokens in each if known, and whether ids are
         known."""
         spoke = [chunk for chunk in self.chunks if chunk.said]
@@ -174,7 +200,7 @@ class _Heard:
         by_ids = by_ids and all(chunk.ids is not None for chunk in spoke)
         # usage on the last chunk alone is the final count, not a running one
         by_usage = bool(spoke) and all(chunk.running is not None for chunk in spoke)
-        stamps: list[int] = []
+        stamps: list[_Stamp] = []
         counts: list[int] = []
         counted = 0
         for chunk in self.chunks:
@@ -197,7 +223,8 @@ def read_stream(
 ) -> Reply:
     """Judge one streamed answer; never raises.
 
-    ``chunks``: (monotonic nanoseconds, bytes) as they came off the transport, cut anywhere.
+    ``chunks``: (monotonic nanoseconds, bytes) of each read of the transport, cut anywhere; a read of nothing but
+    HTTP's own has no bytes.
     ``ended``: the transport closed in order. It changes the words of ``truncated`` and nothing else: a stream
     that is complete to its terminal marker is complete. The caller that saw a reset or a timeout keeps the
     reply's text and stamps and puts its own verdict in place of ``truncated``.
@@ -212,13 +239,12 @@ def read_stream(
         return http_error(status, stream)
     if len(stream) > MAX_REPLY:
         return too_long(len(stream))
-    filled = [(stamp, data) for stamp, data in chunks if data]
-    ends = list(accumulate(len(data) for _, data in filled))
+    reads = _Stamps(chunks)
     heard = _Heard()
     found = False
     for event in events(stream):
         found = True
-        heard.hear(event, filled[bisect_right(ends, event.end)][0])
+        heard.hear(event, reads.of(event.end))
     if not found:
         return _no_event(content_type, stream, ended=ended)
 
@@ -234,10 +260,11 @@ def read_stream(
         finish_reason=heard.finish_reasons.get(0),
         usage=heard.usage,
         model=heard.models[-1] if heard.models else None,
-        first_token_ns=stamps[0] if stamps else None,
-        last_token_ns=stamps[-1] if stamps else None,
-        event_ns=stamps,
+        first_token_ns=stamps[0].at if stamps else None,
+        last_token_ns=stamps[-1].at if stamps else None,
+        event_ns=tuple(stamp.at for stamp in stamps),
         events_tokens=counts,
+        event_bounds=tuple((number, stamp.earliest) for number, stamp in enumerate(stamps) if not stamp.exact),
     )
 
 

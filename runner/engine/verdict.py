@@ -24,7 +24,7 @@ class Verdict(StrEnum):
     WRONG_MODEL = "wrong-model"
     """The reply names a model other than the one that was asked."""
     MALFORMED = "malformed"
-    """HTTP 200 with something that is no chat completion (HTML, broken JSON, another shape)."""
+    """HTTP 200 with something that is no chat completion (HTML, broken JSON, another shape), or what is no HTTP."""
 
     TIMED_OUT = "timed-out"
     REFUSED = "refused"

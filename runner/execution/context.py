@@ -9,9 +9,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from runner.access import OPEN, Access
 from runner.engine.exposition import to_json
 from runner.engine.reply import Reply
-from runner.load.closed_loop import InFlight
+from runner.load.generator import InFlight, LoadGenerator
 from runner.plan.model import Plan, body_id
 from runner.record.clock import RunClock
 from runner.record.directory import ARTIFACTS
@@ -23,11 +24,19 @@ class Stopped(Exception):
     """The run was told to stop before this step had anything to show."""
 
 
+def output_of(reply: Reply) -> OutputSeen:
+    """A reply's output, by what it says alone: equal outputs have one id."""
+    ids = None if reply.token_ids is None else list(reply.token_ids)
+    identity = hashlib.sha256(json.dumps([reply.text, reply.reasoning, ids]).encode()).hexdigest()[:12]
+    return OutputSeen(output_id=identity, text=reply.text, reasoning=reply.reasoning, token_ids=ids)
+
+
 @dataclass
 class Context:
     """The run's plan, clock and directory, and where its events go.
 
-    `in_flight` hears of every answered request while a round runs; it is for the terminal alone.
+    `in_flight` hears of every answered request while a round runs; it is for the terminal alone. `access` goes with
+    every request to an engine, and is kept nowhere. `load` is entered while the plan is carried out.
     """
 
     plan: Plan
@@ -36,6 +45,8 @@ class Context:
     stop: asyncio.Event
     clock: RunClock = field(default_factory=RunClock)
     in_flight: Callable[[InFlight], None] = lambda _: None
+    access: Access = OPEN
+    load: LoadGenerator = field(default_factory=LoadGenerator)
     _bodies: set[str] = field(default_factory=set)
     _outputs: set[str] = field(default_factory=set)
 
@@ -51,12 +62,11 @@ class Context:
         """The output's id; the output itself is journaled the first time. None when there was no answer."""
         if reply is None or not (reply.text or reply.reasoning or reply.token_ids):
             return None
-        ids = None if reply.token_ids is None else list(reply.token_ids)
-        identity = hashlib.sha256(json.dumps([reply.text, reply.reasoning, ids]).encode()).hexdigest()[:12]
-        if identity not in self._outputs:
-            self._outputs.add(identity)
-            self.emit(OutputSeen(output_id=identity, text=reply.text, reasoning=reply.reasoning, token_ids=ids))
-        return identity
+        seen = output_of(reply)
+        if seen.output_id not in self._outputs:
+            self._outputs.add(seen.output_id)
+            self.emit(seen)
+        return seen.output_id
 
     def artifact(self, *parts: str) -> Path:
         """The path of an artifact, its folder made."""

@@ -3,23 +3,21 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-import httpx
-
+from runner.access import http_client
 from runner.engine import drafting, evidence, features, sources, speculation
 from runner.engine.exposition import Exposition
 from runner.engine.log import LogEvidence, read_log
 from runner.engine.verdict import Verdict
 from runner.execution.context import Context, Stopped
 from runner.execution.idle import IdleWatch
-from runner.execution.requests import Place, duration_s, keep_responses, request_done
+from runner.execution.requests import PROOF, Place, duration_s, request_done
 from runner.execution.said import Said
-from runner.load.closed_loop import Load, closed_loop
-from runner.load.reading import Judged, judge_exchange
+from runner.execution.sending import pack, send
+from runner.load.reading import Judged
 from runner.plan.model import Arm, Launch, Plan, encode_body
 from runner.record.events import ArgumentFound, CountersProved, EvidenceRead, FeatureFound, Speculation
 from runner.sample.scrape import Idle, Scrape
 from runner.target.base import RunningEngine
-from runner.tls import trusted
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +37,7 @@ async def prove(
 
     Every arm gets the same request, so that their caches and counts stay alike.
     """
-    async with httpx.AsyncClient(verify=trusted(), trust_env=False) as client:
+    async with http_client(context.access) as client:
         lines = engine.log()
         log = None if lines is None else read_log(lines)
         before = (await watch.idle(client)).scrape
@@ -152,12 +150,21 @@ async def _whole_request(context: Context, place: Place, arm: Arm, engine: Runni
     phase = context.plan.phases[0]
     prompt = phase.prompts[0]
     body = context.plan.body(arm, prompt, stream=phase.stream)
-    load = Load(engine.endpoint, [encode_body(body)], 1, context.plan.limits.request_timeout_seconds)
-    done = next(iter(await closed_loop(load, clock=context.clock, stop=context.stop)), None)
-    if done is None:
+    heard = await send(
+        context,
+        place,
+        engine.endpoint,
+        [encode_body(body)],
+        requests=1,
+        concurrency=1,
+        model=str(body["model"]),
+        stream=phase.stream,
+        kind=PROOF,
+    )
+    judged = next(iter(heard.judged), None)
+    if judged is None:
         raise Stopped
-    judged = judge_exchange(done, model=str(body["model"]), stream=phase.stream)
-    keep_responses(context, place, [judged])
+    await pack(context, place)
     context.emit(request_done(context, place, "proof", judged, context.body_seen(prompt, body)))
     text = "\n".join(message["content"] for message in context.plan.prompts[prompt].messages)
     return judged, text

@@ -3,21 +3,19 @@
 import asyncio
 import signal
 
-import httpx
-
+from runner.access import http_client
 from runner.engine import failure, metrics
 from runner.engine.verdict import Verdict
 from runner.execution.context import Context, Stopped
 from runner.execution.idle import IdleWatch
 from runner.execution.requests import Place, request_done
 from runner.execution.said import Said, ask
-from runner.load.closed_loop import Load, closed_loop
-from runner.load.reading import Judged, judge_exchange
+from runner.execution.sending import pack, send
+from runner.load.reading import Judged
 from runner.plan.model import Arm, Launch, encode_body
 from runner.record.events import EngineReady
 from runner.sample.scrape import Scrape, scrape
 from runner.target.base import RunningEngine, TargetError
-from runner.tls import trusted
 
 _POLL = 0.05
 
@@ -36,14 +34,16 @@ async def wait_ready(
     planned = context.plan.body(arm, context.plan.phases[0].prompts[0], stream=False)
     body = {"model": planned["model"], "messages": planned["messages"], "max_tokens": 1, "stream": False}
     body_name = context.body_seen("readiness", body)
-    async with httpx.AsyncClient(verify=trusted(), trust_env=False) as client:
+    async with http_client(context.access) as client:
         watch.begins(await scrape(client, engine.endpoint, context.clock))
-    judged = await _first_completion(context, engine, encode_body(body), str(body["model"]), started)
+    unknown = Place(launch, "start", 1, 0, "")
+    judged = await _first_completion(context, unknown, engine, encode_body(body), str(body["model"]), started)
+    await pack(context, unknown)
     watch.answered([judged])
     await engine.look()
     if (other := engine.stranger()) is not None:
         raise TargetError(other, last_words(engine))
-    async with httpx.AsyncClient(verify=trusted(), trust_env=False) as client:
+    async with http_client(context.access) as client:
         identity = engine_identity(engine, await scrape(client, engine.endpoint, context.clock))
     place = Place(launch, "start", 1, 0, identity)
     context.emit(request_done(context, place, "probe", judged, body_name))
@@ -62,7 +62,9 @@ async def wait_ready(
     return place, said
 
 
-async def _first_completion(context: Context, engine: RunningEngine, body: bytes, model: str, started: int) -> Judged:
+async def _first_completion(
+    context: Context, place: Place, engine: RunningEngine, body: bytes, model: str, started: int
+) -> Judged:
     limit = context.plan.limits.startup_seconds
     deadline = started + int(limit * 1e9)
     index = 0
@@ -72,15 +74,26 @@ async def _first_completion(context: Context, engine: RunningEngine, body: bytes
         if code is not None:
             raise TargetError(*ended(engine, code, "while starting"))
         remaining = (deadline - context.clock.now()) / 1e9
-        load = Load(engine.endpoint, [body], 1, max(remaining, 0.1), index)
-        done = next(iter(await closed_loop(load, clock=context.clock, stop=context.stop)), None)
-        if done is None:
+        heard = await send(
+            context,
+            place,
+            engine.endpoint,
+            [body],
+            requests=1,
+            concurrency=1,
+            model=model,
+            stream=False,
+            first_index=index,
+            timeout=max(remaining, 0.1),
+        )
+        judged = next(iter(heard.judged), None)
+        if judged is None:
             raise Stopped
-        judged = judge_exchange(done, model=model, stream=False)
         if judged.verdict is Verdict.OK:
             return judged
         found = f"{judged.verdict}: {judged.detail}"
-        if done.status is not None and 400 <= done.status < 500 and done.status != 429:
+        status = judged.exchange.status
+        if status is not None and 400 <= status < 500 and status != 429:
             raise TargetError(f"the engine refuses a one-token request: {found}", last_words(engine))
         if judged.verdict is Verdict.WRONG_MODEL:
             raise TargetError(f"another model answers: {found}", last_words(engine))
@@ -113,6 +126,6 @@ def engine_identity(engine: RunningEngine, seen: Scrape) -> str:
 
 async def unreachable(context: Context, engine: RunningEngine) -> str | None:
     """Why an engine whose end nobody is told of has ended all the same; None while something answers there."""
-    async with httpx.AsyncClient(verify=trusted(), trust_env=False) as client:
+    async with http_client(context.access) as client:
         seen = await scrape(client, engine.endpoint, context.clock)
     return f"nothing answers at {engine.endpoint} any more ({seen.error})" if seen.refused else None

@@ -1,13 +1,15 @@
-"""Judged exchanges as events and raw artifacts."""
+"""Judged exchanges as events, and where in the run they belong."""
 
-import json
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from runner.execution.context import Context
 from runner.load.reading import Judged
 from runner.plan.model import Launch
-from runner.record.events import RequestDone
+from runner.record.events import RequestDone, TokenEvents
+
+WARM_UP, PROOF = "-warm-up", "-proof"
+"""What the captures of these requests have in their names."""
+KINDS = ("", WARM_UP, PROOF)
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,23 +50,13 @@ def launch_folder(launch: Launch) -> str:
     return f"{launch.arm}-{launch.replicate}"
 
 
-def keep_responses(context: Context, place: Place, judged: Sequence[Judged]) -> None:
-    """Append the raw answers, with their stamps, to the round's artifact. Bytes that are not UTF-8 survive as
-    lone surrogates."""
-    with context.artifact(place.folder, f"{place.stem}-responses.jsonl").open("a", encoding="ascii") as file:
-        for one in judged:
-            done = one.exchange
-            line = {
-                "index": done.index,
-                "status": done.status,
-                "content_type": done.content_type,
-                "chunks": [[at, chunk.decode("utf-8", "surrogateescape")] for at, chunk in done.chunks],
-            }
-            file.write(json.dumps(line) + "\n")
-
-
 def request_done(context: Context, place: Place, role: str, judged: Judged, body_name: str) -> RequestDone:
     """The event of one request; its output is journaled on the way if it is new."""
+    return done_event(place, role, judged, body_name, context.output_seen(judged.reply))
+
+
+def done_event(place: Place, role: str, judged: Judged, body_name: str, output_id: str | None) -> RequestDone:
+    """The event of one request whose output is known by this id."""
     done, reply = judged.exchange, judged.reply
     usage = reply.usage if reply is not None else None
     return RequestDone.model_validate(
@@ -85,8 +77,23 @@ def request_done(context: Context, place: Place, role: str, judged: Judged, body
             "finish_reason": reply.finish_reason if reply is not None else None,
             "prompt_tokens": usage.prompt if usage is not None else None,
             "completion_tokens": usage.completion if usage is not None else None,
-            "output_id": context.output_seen(reply),
+            "output_id": output_id,
+            "connect_ns": done.connect_ns,
+            "clock": done.clock,
+            "events": _token_events(judged),
         }
+    )
+
+
+def _token_events(judged: Judged) -> TokenEvents | None:
+    """The events with tokens, by the time of sending; None where no stream brought any."""
+    sent, reply = judged.exchange.sent_ns, judged.reply
+    if sent is None or reply is None or not reply.event_ns:
+        return None
+    return TokenEvents(
+        at_ns=[at - sent for at in reply.event_ns],
+        tokens=None if reply.events_tokens is None else list(reply.events_tokens),
+        bounds=[(number, 0 if before is None else before - sent) for number, before in reply.event_bounds],
     )
 
 

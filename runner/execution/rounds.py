@@ -6,22 +6,21 @@ from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from dataclasses import replace
 from typing import Any
 
-import httpx
-
+from runner.access import http_client
 from runner.engine.verdict import Verdict
 from runner.execution.context import Context
 from runner.execution.gpus.watch import GpuWatch
 from runner.execution.idle import IdleWatch
 from runner.execution.readiness import engine_identity
-from runner.execution.requests import Place, duration_s, keep_responses, request_done
-from runner.load.closed_loop import InFlight, Load, closed_loop
-from runner.load.reading import Judged, judge_exchange
+from runner.execution.requests import WARM_UP, Place, duration_s, request_done
+from runner.execution.sending import pack, send
+from runner.load.generator import InFlight
+from runner.load.reading import Heard, Judged
 from runner.plan.model import Arm, PlannedPhase, encode_body
-from runner.record.events import RoundFinished, RoundStarted, Sampled, Scraped
+from runner.record.events import ClientWatched, RoundFinished, RoundStarted, Sampled, Scraped
 from runner.sample.gauges import Sampler, sampling_interval
 from runner.sample.scrape import Scrape
 from runner.target.base import RunningEngine
-from runner.tls import trusted
 
 _BETWEEN_LOOKS = 1.0
 """Seconds: an engine that dies is named within seconds, and looking costs its place nearly nothing."""
@@ -50,30 +49,32 @@ class RoundRunner:
         """One round; `latency` is the latest known time of one request in seconds, and so is what returns."""
         context, phase = self._context, self._phase
         context.emit(RoundStarted(**_round(place), requests=phase.requests))
-        async with httpx.AsyncClient(verify=trusted(), trust_env=False) as client:
+        async with http_client(context.access) as client:
             warm: list[Judged] = []
             if not phase.warm_up_counted:
-                warm = await self._send(place, phase.warm_up, 1, 0)
+                warm = await self._warm_up(place)
             before = await self._watch.idle(client)
             place = replace(place, engine=engine_identity(self._engine, before.scrape))
             self._scraped(place, "before", before.scrape)
             if phase.warm_up_counted:
-                warm = await self._send(place, phase.warm_up, 1, 0)
+                warm = await self._warm_up(place)
             interval = sampling_interval(
                 context.plan.sampling_interval,
                 latency=_fastest(warm, latency),
                 requests=phase.requests,
                 concurrency=place.concurrency,
             )
-            sampler = Sampler(self._engine.endpoint, interval, context.clock)
+            sampler = Sampler(self._engine.endpoint, interval, context.clock, context.access)
             gpus = self._gpus.series(interval)
             async with _meanwhile(sampler.run(), *([gpus.run()] if gpus is not None else [])):
-                measured = await self._send(
+                heard = await self._send(
                     place, phase.requests, place.concurrency, phase.warm_up, listen=context.in_flight
                 )
+            measured = heard.judged
             others = await self._gpus.others(place, gpus)
             after = await self._watch.idle(client)
-        self._record(place, warm, measured, sampler)
+        await pack(context, place)
+        self._record(place, warm, heard, sampler)
         for sample in self._gpus.sampled(place, gpus):
             context.emit(sample)
         for seen in others:
@@ -92,24 +93,40 @@ class RoundRunner:
         )
         return _fastest([*warm, *measured], latency)
 
+    async def _warm_up(self, place: Place) -> list[Judged]:
+        """One after the other, and not watched: whoever warms up is in no hurry."""
+        heard = await self._send(place, self._phase.warm_up, 1, 0, kind=WARM_UP)
+        return heard.judged
+
     async def _send(
         self,
         place: Place,
         count: int,
         concurrency: int,
         first_index: int,
+        *,
+        kind: str = "",
         listen: Callable[[InFlight], None] = lambda _: None,
-    ) -> list[Judged]:
-        bodies = [self._encoded[self._prompt(index)] for index in range(first_index, first_index + count)]
-        if not bodies:
-            return []
-        timeout = self._context.plan.limits.request_timeout_seconds
-        load = Load(self._engine.endpoint, bodies, concurrency, timeout, first_index)
-        async with _while_it_lives(self._engine, self._context.stop) as over:
-            done = await closed_loop(load, clock=self._context.clock, stop=over, listen=listen)
-        judged = [judge_exchange(one, model=self._model, stream=self._phase.stream) for one in done]
-        self._watch.answered(judged)
-        return judged
+    ) -> Heard:
+        context = self._context
+        async with _while_it_lives(self._engine, context.stop) as over:
+            heard = await send(
+                context,
+                place,
+                self._engine.endpoint,
+                self._encoded,
+                requests=count,
+                concurrency=concurrency,
+                model=self._model,
+                stream=self._phase.stream,
+                kind=kind,
+                first_index=first_index,
+                seconds=context.plan.limits.round_seconds,
+                stop=over,
+                listen=listen,
+            )
+        self._watch.answered(heard.judged)
+        return heard
 
     def _lived(self, last: Scrape) -> bool:
         """Whether nothing says that the engine has ended: the requests that a dead one refuses come back at once."""
@@ -133,17 +150,17 @@ class RoundRunner:
             )
         )
 
-    def _record(self, place: Place, warm: list[Judged], measured: list[Judged], sampler: Sampler) -> None:
+    def _record(self, place: Place, warm: list[Judged], heard: Heard, sampler: Sampler) -> None:
         context = self._context
-        keep_responses(context, place, [*warm, *measured])
         context.keep_samples(sampler.raw(), place.folder, f"{place.stem}-samples.jsonl.gz")
         excluded = self._phase.excluded.get(self._arm.id, 0)
         for one in warm:
             context.emit(request_done(context, place, "warm-up", one, self._body_id(one)))
-        for one in measured:
+        for one in heard.judged:
             number = one.exchange.index - self._phase.warm_up
             role = "excluded" if place.round == 1 and number < excluded else "measured"
             context.emit(request_done(context, place, role, one, self._body_id(one)))
+        context.emit(ClientWatched(**_round(place), processes=heard.processes))
         for sample in sampler.read():
             context.emit(
                 Sampled(

@@ -30,6 +30,7 @@ async def execute(context: Context, target: Target) -> None:
     a GPU's time is not spent on half of one. An engine that dies under load ends its own launch only.
     """
     async with contextlib.AsyncExitStack() as stack:
+        await stack.enter_async_context(context.load)
         try:
             stay = Stay(context.plan, context.directory.name, context.directory, context.emit)
             await _unless_stopped(context, stack.enter_async_context(target.stay(stay)))

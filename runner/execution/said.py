@@ -6,13 +6,13 @@ from typing import Any
 
 import httpx
 
+from runner.access import http_client
 from runner.engine import server_info
 from runner.engine.served import MODELS_PATH, VERSION_PATH, ServedModel, Version, read_models, read_version
 from runner.engine.server_info import ServerInfo, ServerInfoError, read_server_info
 from runner.execution.context import Context
 from runner.execution.requests import launch_folder
 from runner.plan.model import Launch
-from runner.tls import trusted
 
 _SECONDS = {VERSION_PATH: 10.0, MODELS_PATH: 10.0, server_info.PATH: 60.0}
 """How long a whole answer may take: the first server info of a process looks its whole host up."""
@@ -35,7 +35,7 @@ async def ask(context: Context, launch: Launch, endpoint: str) -> Said:
     """Ask an engine that answers. Never raises for what it says or does not say."""
     texts: dict[str, bytes] = {}
     absent: dict[str, str] = {}
-    async with httpx.AsyncClient(verify=trusted(), trust_env=False) as client:
+    async with http_client(context.access) as client:
         for path, seconds in _SECONDS.items():
             response = await _get(client, endpoint + path + _QUERIES.get(path, ""), seconds, context.stop)
             if isinstance(response, str):

@@ -1,108 +1,259 @@
-"""The closed loop: C slots, each sending its next request when its last one is answered."""
+"""The closed loop: C slots, each sending its next request as soon as its last one is answered.
+
+Everything happens in callbacks of the event loop: the read that ends a response sends the slot's next request.
+"""
 
 import asyncio
-from collections.abc import Callable, Iterator, Sequence
+import contextlib
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from time import monotonic_ns
+from typing import Protocol
 
-import httpx
+from runner.load.arrival import Arrival
+from runner.load.connection import Connection
+from runner.load.dial import Line, dial
 
-from runner.engine.served import CHAT_PATH
-from runner.engine.verdict import Verdict
-from runner.load.exchange import Exchange, exchange, http_client
-from runner.record.clock import RunClock
+STALLED_SECONDS = 5.0
+"""An answer that has begun and of which nothing came for so long is said to be stalled."""
+_LOOK_SECONDS = 0.25
+
+
+class Requests(Protocol):
+    """Where the numbers of the requests come from."""
+
+    def take(self) -> int | None:
+        """The next one; None when nothing is left."""
 
 
 @dataclass(frozen=True, slots=True)
-class Load:
-    """What one closed loop sends: `bodies` in order, at most `concurrency` at once, to `endpoint`."""
+class Round:
+    """What one loop sends: `requests`, whole as they go over the wire, in turn by number, in `slots` at once.
 
-    endpoint: str
-    bodies: Sequence[bytes]
-    concurrency: int
+    `timeout` is in seconds for a whole request, its connection included; `seconds`, where it is not None, after how
+    many nothing more is sent. `keep_alive`: a slot keeps its connection.
+    """
+
+    line: Line
+    requests: Sequence[bytes]
+    slots: int
     timeout: float
-    first_index: int = 0
+    keep_alive: bool = True
+    seconds: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Trouble:
+    """Something that is wrong with a request under way, or with how it ended, seen without reading its answer."""
+
+    kind: str
+    index: int
+    at_ns: int
+    detail: str
 
 
 @dataclass(slots=True)
-class InFlight:
-    """What others may watch while a loop runs: requests sent and answered."""
+class Counts:
+    """What may be watched while a loop runs. `silent_ns`: since when the slot that has waited longest for a byte has
+    waited, None where none waits."""
 
     sent: int = 0
     done: int = 0
+    silent_ns: int | None = None
 
 
-async def closed_loop(
-    load: Load,
-    *,
-    clock: RunClock,
-    stop: asyncio.Event,
-    progress: InFlight | None = None,
-    listen: Callable[[InFlight], None] = lambda _: None,
-) -> list[Exchange]:
-    """Send every body; exchanges come back in the order of their index.
+class ClosedLoop:
+    """One round of a process. `keep` takes each request that is over, `trouble` what is seen to go wrong."""
 
-    When `stop` is set nothing more is sent, and what is under way comes back as interrupted.
-    """
-    seen = progress or InFlight()
-    finished: list[Exchange] = []
-    queue = iter(enumerate(load.bodies, start=load.first_index))
-    async with http_client(load.concurrency) as client:
-        slots = [
-            asyncio.create_task(_slot(client, load, queue, finished, clock, stop, seen, listen))
-            for _ in range(min(load.concurrency, len(load.bodies)))
-        ]
+    def __init__(
+        self,
+        round_: Round,
+        numbers: Requests,
+        *,
+        keep: Callable[[Arrival], None],
+        trouble: Callable[[Trouble], None] = lambda _: None,
+    ) -> None:
+        self.round, self.numbers, self.keep, self.trouble = round_, numbers, keep, trouble
+        self.seen = Counts()
+        self.over = False
+        self._slots = [_Slot(self) for _ in range(round_.slots)]
+        self._busy = 0
+        self._empty = asyncio.Event()
+
+    async def open(self) -> None:
+        """Open every slot's connection, so that no request waits for one. One that cannot be opened is tried again
+        when it is needed, and its failure is that request's."""
+        if self.round.keep_alive:
+            await asyncio.gather(*(slot.open_ahead() for slot in self._slots))
+
+    async def run(self) -> None:
+        """Send until nothing is left, and wait for the last answer."""
+        loop = asyncio.get_running_loop()
+        limit = None if self.round.seconds is None else loop.call_later(self.round.seconds, self.wind_down)
+        self._busy = len(self._slots)
+        for slot in self._slots:
+            slot.next()
+        looking = asyncio.ensure_future(self._look())
         try:
-            await asyncio.gather(*slots)
+            await self._empty.wait()
         finally:
-            for slot in slots:
-                slot.cancel()
-            await asyncio.gather(*slots, return_exceptions=True)
-    return sorted(finished, key=lambda done: done.index)
+            looking.cancel()
+            if limit is not None:
+                limit.cancel()
+            self.close()
+            await asyncio.gather(looking, return_exceptions=True)
+
+    def wind_down(self) -> None:
+        """Send nothing more; what is under way may end."""
+        self.over = True
+
+    def stop(self) -> None:
+        """Send nothing more, and give up what is under way."""
+        self.over = True
+        for slot in self._slots:
+            slot.give_up("interrupted", "given up: nothing more was to be measured")
+
+    def close(self) -> None:
+        """Give all connections back."""
+        for slot in self._slots:
+            slot.close()
+
+    def idle(self) -> None:
+        """A slot has nothing left to send."""
+        self._busy -= 1
+        if not self._busy:
+            self._empty.set()
+
+    def note(self, arrival: Arrival, status: int | None) -> None:
+        """Count a request that is over, by what can be seen of it."""
+        self.seen.done += 1
+        kind = arrival.outcome if arrival.outcome != "complete" else None
+        if kind is None and status is not None and status != 200:
+            kind = "http-error"
+        if kind is not None:
+            words = f"HTTP {status}" if kind == "http-error" else arrival.detail
+            self.trouble(Trouble(kind, arrival.index, arrival.ended_ns, words))
+
+    def look(self) -> None:
+        """Look at every request under way: since when nothing came, and what status its answer has."""
+        now = monotonic_ns()
+        silent = [since for slot in self._slots if (since := slot.look(now)) is not None]
+        self.seen.silent_ns = min(silent, default=None)
+
+    async def _look(self) -> None:
+        while True:
+            await asyncio.sleep(_LOOK_SECONDS)
+            self.look()
 
 
-async def _slot(
-    client: httpx.AsyncClient,
-    load: Load,
-    queue: Iterator[tuple[int, bytes]],
-    finished: list[Exchange],
-    clock: RunClock,
-    stop: asyncio.Event,
-    seen: InFlight,
-    listen: Callable[[InFlight], None],
-) -> None:
-    url = load.endpoint + CHAT_PATH
-    while not stop.is_set():
-        planned = clock.now()
-        item = next(queue, None)
-        if item is None:
+class _Slot:
+    """One of the C: at most one request under way, and its connection."""
+
+    def __init__(self, owner: ClosedLoop) -> None:
+        self._owner = owner
+        self._loop = asyncio.get_running_loop()
+        self._connection: Connection | None = None
+        self._opening: asyncio.Task[None] | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self._told = False
+        self._index: int | None = None
+        self._planned = 0
+        self._connect: tuple[int, int] | None = None
+        self._sent: int | None = None
+
+    async def _open(self) -> None:
+        self._connection = await dial(self._owner.round.line, self._ended)
+
+    async def open_ahead(self) -> None:
+        """Have a connection when the first request is to be sent, if one is to be had by then."""
+        with contextlib.suppress(OSError):
+            async with asyncio.timeout(self._owner.round.timeout):
+                await self._open()
+
+    def next(self) -> None:
+        """Take the next request and send it, opening a connection where none is."""
+        owner = self._owner
+        self._planned = monotonic_ns()
+        self._index = None if owner.over else owner.numbers.take()
+        if self._index is None:
+            owner.idle()
             return
-        index, body = item
-        seen.sent += 1
-        sending = asyncio.ensure_future(
-            exchange(client, url, body, index=index, timeout=load.timeout, clock=clock, planned_ns=planned)
-        )
-        done = await _unless_stopped(sending, stop)
-        finished.append(done or _interrupted(index, planned))
-        seen.done += 1
-        listen(seen)
+        self._connect = self._sent = None
+        self._told = False
+        owner.seen.sent += 1
+        self._timer = self._loop.call_later(owner.round.timeout, self._timed_out)
+        if self._connection is not None and self._connection.open:
+            self._send(self._connection)
+        else:
+            self._opening = self._loop.create_task(self._open_and_send())
 
+    def _send(self, connection: Connection) -> None:
+        assert self._index is not None
+        requests = self._owner.round.requests
+        self._sent = connection.send(requests[self._index % len(requests)])
 
-async def _unless_stopped(sending: asyncio.Future[Exchange], stop: asyncio.Event) -> Exchange | None:
-    stopped: asyncio.Future[bool] = asyncio.ensure_future(stop.wait())
-    try:
-        await asyncio.wait([_any(sending), _any(stopped)], return_when=asyncio.FIRST_COMPLETED)
-        return await sending if sending.done() else None
-    finally:
-        for future in (sending, stopped):
-            future.cancel()
-        await asyncio.gather(sending, stopped, return_exceptions=True)
+    async def _open_and_send(self) -> None:
+        asked = monotonic_ns()
+        try:
+            await self._open()
+        except OSError as error:
+            self._ended("refused", error.strerror or str(error))
+            return
+        self._connect = asked, monotonic_ns()
+        if self._connection is not None:
+            self._send(self._connection)
 
+    def _timed_out(self) -> None:
+        self.give_up("timed-out", f"no complete answer within {self._owner.round.timeout:g} s")
 
-def _any(future: asyncio.Future[Any]) -> asyncio.Future[Any]:
-    return future
+    def give_up(self, outcome: str, detail: str) -> None:
+        """End the request under way, if there is one; its connection is of no use any more."""
+        if self._index is None:
+            return
+        if self._opening is not None:
+            self._opening.cancel()
+        if self._connection is not None:
+            self._connection.close()
+        self._ended(outcome, detail)
 
+    def _ended(self, outcome: str, detail: str) -> None:
+        connection, index, planned = self._connection, self._index, self._planned
+        if index is None:
+            return
+        ended = monotonic_ns()
+        if self._timer is not None:
+            self._timer.cancel()
+        sent, connect, self._opening = self._sent, self._connect, None
+        status = None
+        heard: tuple[list[bytes], list[Sequence[tuple[int, int, bytes]]], list[int]] = ([], [], [])
+        if connection is not None and sent is not None:
+            heard, status = (connection.data, connection.notes, connection.seen), connection.status
+            if not self._owner.round.keep_alive:
+                connection.close()
+        self.next()  # first the next request goes out, then the last one is put away
+        arrival = Arrival(index, planned, connect, sent, ended, outcome, detail, *heard)
+        self._owner.note(arrival, status)
+        self._owner.keep(arrival)
 
-def _interrupted(index: int, planned: int) -> Exchange:
-    why = "given up: nothing more was to be measured"
-    return Exchange(index, planned, sent_ns=planned, transport=Verdict.INTERRUPTED, detail=why)
+    def look(self, now: int) -> int | None:
+        """Since when the request under way has had no byte; None where none is under way."""
+        connection = self._connection
+        if self._index is None or connection is None or self._sent is None:
+            return None
+        reads = connection.seen
+        since = reads[-1] if reads else self._sent
+        if self._told:
+            return since
+        stalled = len(reads) > 1 and now - since > STALLED_SECONDS * 1e9
+        refused = connection.status is not None and connection.status != 200
+        if stalled or refused:
+            self._told = True
+            detail = f"HTTP {connection.status}" if refused else f"no byte for {STALLED_SECONDS:g} s"
+            kind = "http-error" if refused else "stalled"
+            self._owner.trouble(Trouble(kind, self._index, now, detail))
+        return since
+
+    def close(self) -> None:
+        """Give the connection back."""
+        if self._connection is not None:
+            self._connection.close()

@@ -1,24 +1,30 @@
-"""One request and what came back, as bytes with stamps. What the bytes mean is read after the round."""
+"""One request and its answer as HTTP has it, read from a capture after the round."""
 
-import asyncio
 from dataclasses import dataclass, field
+from typing import Literal
 
-import httpx
+import httptools
 
 from runner.engine.verdict import Verdict
-from runner.record.clock import RunClock
-from runner.tls import trusted
+from runner.load.capture import Captured
 
-HEADERS = {"content-type": "application/json", "accept-encoding": "identity"}
+_INTERIM = 200
+_VERDICTS = {
+    "refused": Verdict.REFUSED,
+    "reset": Verdict.RESET,
+    "timed-out": Verdict.TIMED_OUT,
+    "interrupted": Verdict.INTERRUPTED,
+    "not-http": Verdict.MALFORMED,
+}
 
 
 @dataclass(slots=True)
 class Exchange:
     """A request on the wire.
 
-    Stamps are nanoseconds of the run's clock. `ended_ns` is when it was over, however
-    it ended. `chunks` are (stamp, bytes) as they came; `transport` is what
-    broke, or None when the answer ended in order.
+    Stamps are nanoseconds of the run's clock. `clock` took those of what came: the kernel, or the client when it had
+    read it. `ended_ns` is when it was over, however it ended. `chunks` are (stamp, bytes of the body) of each read, in
+    order; `transport` is what broke, or None when the answer ended in order.
     """
 
     index: int
@@ -32,6 +38,8 @@ class Exchange:
     chunks: list[tuple[int, bytes]] = field(default_factory=list)
     transport: Verdict | None = None
     detail: str = ""
+    clock: Literal["kernel", "user"] = "kernel"
+    connect_ns: int | None = None
 
     @property
     def body(self) -> bytes:
@@ -39,54 +47,92 @@ class Exchange:
         return b"".join(chunk for _, chunk in self.chunks)
 
 
-def http_client(connections: int) -> httpx.AsyncClient:
-    """A client for one round. Proxies from the environment are ignored: they would join the measured path."""
-    return httpx.AsyncClient(
-        limits=httpx.Limits(max_connections=connections, max_keepalive_connections=connections),
-        timeout=None,
-        verify=trusted(),
-        trust_env=False,
-        http2=False,
+def read_exchange(captured: Captured, *, kernel: bool) -> Exchange:
+    """Read one captured request's HTTP; never raises. `kernel`: the kernel's stamps of this round are to be believed;
+    a request of which one read lacks its stamp has the client's throughout, so that its times are of one clock."""
+    kernel = kernel and all(at is not None for at, _, _ in captured.reads)
+    done = Exchange(
+        captured.index,
+        captured.planned_ns,
+        sent_ns=captured.sent_ns,
+        ended_ns=captured.ended_ns,
+        clock="kernel" if kernel else "user",
+        connect_ns=captured.connect_ns,
     )
-
-
-async def exchange(
-    client: httpx.AsyncClient,
-    url: str,
-    body: bytes,
-    *,
-    index: int,
-    timeout: float,
-    clock: RunClock,
-    planned_ns: int,
-) -> Exchange:
-    """Send one request and keep what comes back. Never raises but CancelledError, whose exchange is lost.
-
-    `timeout`: seconds for the whole exchange.
-    """
-    done = Exchange(index=index, planned_ns=planned_ns)
-    try:
-        async with asyncio.timeout(timeout):
-            done.sent_ns = clock.now()
-            async with client.stream("POST", url, content=body, headers=HEADERS) as response:
-                done.first_byte_ns = clock.now()
-                done.status = response.status_code
-                done.content_type = response.headers.get("content-type")
-                async for chunk in response.aiter_raw():
-                    done.chunks.append((clock.now(), chunk))
-                done.last_byte_ns = clock.now()
-    except TimeoutError:
-        done.transport, done.detail = Verdict.TIMED_OUT, f"no complete answer within {timeout:g} s"
-    except (httpx.ConnectError, httpx.ConnectTimeout) as error:
-        done.transport, done.detail = Verdict.REFUSED, _words(error)
-    except httpx.RemoteProtocolError as error:
-        cut = done.first_byte_ns is not None and "without sending complete" in str(error)
-        done.transport, done.detail = (Verdict.TRUNCATED if cut else Verdict.RESET), _words(error)
-    except httpx.HTTPError as error:
-        done.transport, done.detail = Verdict.RESET, _words(error)
-    done.ended_ns = clock.now()
+    response = _Response()
+    fault = None
+    for at, seen, data in captured.reads:
+        stamp = at if kernel and at is not None else seen
+        if done.first_byte_ns is None:
+            done.first_byte_ns = stamp
+        fault = response.feed(data)
+        done.chunks.append((stamp, response.taken()))
+        if response.complete or fault is not None:
+            break
+    if response.headed:
+        done.status, done.content_type = response.status, response.fields.get("content-type")
+    if captured.outcome == "closed":
+        done.transport, done.detail = _closed(response)
+    elif captured.outcome != "complete":
+        done.transport, done.detail = _VERDICTS[captured.outcome], captured.detail
+    elif not response.complete:
+        done.transport, done.detail = Verdict.MALFORMED, fault or "its answer is not complete"
+    if done.transport is None and done.chunks:
+        done.last_byte_ns = done.chunks[-1][0]
     return done
 
 
-def _words(error: Exception) -> str:
-    return str(error) or type(error).__name__
+def _closed(response: "_Response") -> tuple[Verdict | None, str]:
+    """What a connection that the server closed means for the response so far; None: it ended in order."""
+    if not response.headed:
+        return Verdict.RESET, "the server closed the connection before it answered"
+    if "chunked" in response.fields.get("transfer-encoding", "").lower():
+        return Verdict.TRUNCATED, "the server closed the connection before the last chunk of its answer"
+    if (length := response.fields.get("content-length")) is not None:
+        words = f"the server closed the connection after {response.size} of the {length} bytes that it promised"
+        return Verdict.TRUNCATED, words
+    return None, ""  # without either, the end of the connection is the end of the body
+
+
+class _Response:
+    """The parser's listener: the response's own head and body, interim responses passed over."""
+
+    def __init__(self) -> None:
+        self.status = 0
+        self.fields: dict[str, str] = {}
+        self.headed = self.complete = False
+        self.size = 0
+        self._body: list[bytes] = []
+        self._parser = httptools.HttpResponseParser(self)
+
+    def feed(self, data: bytes) -> str | None:
+        """Take one read; what is wrong with it, or None."""
+        try:
+            self._parser.feed_data(data)
+        except (httptools.HttpParserError, httptools.HttpParserUpgrade) as error:
+            return None if self.complete else f"what came is no HTTP: {error}"
+        return None
+
+    def taken(self) -> bytes:
+        """The body's bytes since the last call."""
+        body, self._body = b"".join(self._body), []
+        return body
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        if not self.headed:
+            self.fields[name.decode("latin-1").lower()] = value.decode("latin-1")
+
+    def on_headers_complete(self) -> None:
+        if not self.headed:
+            self.status = self._parser.get_status_code()
+            self.headed = self.status >= _INTERIM
+            if not self.headed:
+                self.fields = {}
+
+    def on_body(self, body: bytes) -> None:
+        if not self.complete:
+            self._body.append(body)
+            self.size += len(body)
+
+    def on_message_complete(self) -> None:
+        self.complete = self.complete or self.headed

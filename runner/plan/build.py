@@ -1,7 +1,7 @@
 """From a spec to a plan. Pure but for reading the prompt files that the spec names."""
 
 from runner.plan.expand import expand
-from runner.plan.model import Arm, Launch, Plan, PlannedPhase, PlannedPrompt
+from runner.plan.model import Arm, Launch, Plan, PlannedLoad, PlannedPhase, PlannedPrompt
 from runner.spec.load import Spec
 from runner.spec.model import Experiment, Phase
 from runner.spec.problem import Position, Problem, SpecError
@@ -40,6 +40,7 @@ def build_plan(spec: Spec, target: str) -> Plan:
         prompts=prompts,
         order=experiment.order,
         replicates=experiment.replicates,
+        load=PlannedLoad(connection=experiment.load.connection, processes=experiment.load.processes),
         sampling_interval=experiment.sampling.interval_seconds,
         limits=experiment.limits,
         invariants=experiment.invariants,

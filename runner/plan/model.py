@@ -9,6 +9,7 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from runner.spec.client import Connection
 from runner.spec.invariants import Invariants
 from runner.spec.model import Limits, Notes
 from runner.spec.tables import TABLE_IDS, TableId
@@ -75,6 +76,13 @@ class PlannedPrompt(_Part):
     character: str | None
 
 
+class PlannedLoad(_Part):
+    """How requests are sent; `processes` of the load generator, None for the rule (`runner.plan.processes`)."""
+
+    connection: Connection = "keep-alive"
+    processes: int | None = None
+
+
 class Plan(_Part):
     """The whole experiment, resolved."""
 
@@ -93,6 +101,7 @@ class Plan(_Part):
     prompts: dict[str, PlannedPrompt]
     order: str
     replicates: int
+    load: PlannedLoad = PlannedLoad()
     sampling_interval: float
     limits: Limits
     invariants: Invariants

@@ -36,6 +36,8 @@ def show_plan(plan: Plan) -> str:
             f"{phase.requests} requests{warm_up}{'; ' + excluded if excluded else ''}; "
             f"{'streamed' if phase.stream else 'not streamed'}"
         )
+    if plan.limits.round_seconds is not None:
+        lines.append(f"  nothing more of a round is sent after {plan.limits.round_seconds:g} s")
     lines += [
         "",
         "launches: " + ", ".join(f"{plan.arm(step.arm).label} #{step.replicate}" for step in plan.launches),

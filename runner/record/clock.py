@@ -4,11 +4,14 @@ import time
 
 
 class RunClock:
-    """Nanoseconds since the run started. An adjustment of the wall clock does not move it."""
+    """Nanoseconds since the run started. An adjustment of the wall clock does not move it.
+
+    `origin_ns` is the start by the machine's monotonic clock, which all its processes share.
+    """
 
     def __init__(self) -> None:
-        self._origin = time.monotonic_ns()
+        self.origin_ns = time.monotonic_ns()
 
     def now(self) -> int:
         """Nanoseconds since the start of the run."""
-        return time.monotonic_ns() - self._origin
+        return time.monotonic_ns() - self.origin_ns

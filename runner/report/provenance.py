@@ -24,6 +24,7 @@ def provenance(source: Source) -> list[tuple[str, str]]:
         (words("p.spec"), f"{code(plan.spec_file)}, sha256 {code(plan.spec_sha256)}"),
         (words("p.engine"), _versions(record)),
         (words("p.host"), escape(", ".join(f"{name} {value}" for name, value in started.host.items()))),
+        *_client(source),
         (words("p.order"), _order(source)),
     ]
     for engine in record.engines:
@@ -55,6 +56,27 @@ def provenance(source: Source) -> list[tuple[str, str]]:
         text = json.dumps(body.body, ensure_ascii=False)
         facts.append((words("p.body", id=body.body_id, prompt=escape(body.prompt)), code(text)))
     return facts
+
+
+def _client(source: Source) -> list[tuple[str, str]]:
+    """How requests were sent, and by what the client was let in: names alone. Older records do not say."""
+    client, words = source.record.started.client, source.words
+    if not client:
+        return []
+    processes = client.get("processes")
+    said = [
+        words("p.connection", kind=code(str(client.get("connection")))),
+        words("p.processes", n=processes) if isinstance(processes, int) else words("p.processes-by-rule"),
+    ]
+    for key, word in (
+        ("headers", "p.headers"),
+        ("bearer-token", "p.bearer-token"),
+        ("proxies-ignored", "p.proxies-ignored"),
+    ):
+        given = client.get(key) or []
+        names = ", ".join(code(str(one)) for one in ([given] if isinstance(given, str) else given))
+        said += [words(word, names=names)] if names else []
+    return [(words("p.client"), "; ".join(said))]
 
 
 def _transport(source: Source, launched: EngineLaunched) -> str:

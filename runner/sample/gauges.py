@@ -3,13 +3,11 @@
 import math
 from dataclasses import dataclass
 
-import httpx
-
+from runner.access import OPEN, Access, http_client
 from runner.engine import metrics
 from runner.record.clock import RunClock
 from runner.sample.cadence import at_interval
 from runner.sample.scrape import RawScrape, read_scrape, scrape_raw
-from runner.tls import trusted
 
 WANTED_SAMPLES = 10
 """Samples that a cell needs before the last request is sent, so that a median means something."""
@@ -52,13 +50,13 @@ def sampling_interval(asked: float, *, latency: float | None, requests: int, con
 class Sampler:
     """Reads an endpoint at an interval until it is stopped."""
 
-    def __init__(self, endpoint: str, interval: float, clock: RunClock) -> None:
-        self._endpoint, self._interval, self._clock = endpoint, interval, clock
+    def __init__(self, endpoint: str, interval: float, clock: RunClock, access: Access = OPEN) -> None:
+        self._endpoint, self._interval, self._clock, self._access = endpoint, interval, clock, access
         self._raw: list[RawScrape] = []
 
     async def run(self) -> None:
         """Sample until cancelled; at most one scrape is under way."""
-        async with httpx.AsyncClient(verify=trusted(), trust_env=False) as client:
+        async with http_client(self._access) as client:
 
             async def take() -> None:
                 self._raw.append(await scrape_raw(client, self._endpoint, self._clock))

@@ -82,7 +82,7 @@ class Api:
         """The ASGI application; its lifespan runs the engine."""
         routes: list[BaseRoute] = list(self.routes())
         paths = frozenset(route.path for route in routes if isinstance(route, Route))
-        keys = self._configuration.values["api_key"]
+        keys = [key for key in self._configuration.values["api_key"] or [os.environ.get("VLLM_API_KEY")] if key]
         middleware = [Middleware(Instrumented, current=self._monitoring, paths=paths)]
         if keys:
             middleware.append(Middleware(Authenticated, keys=tuple(keys)))
@@ -229,12 +229,12 @@ class Authenticated:
 
     def __init__(self, app: ASGIApp, keys: tuple[str, ...]) -> None:
         self._app = app
-        self._accepted = {f"Bearer {key}".encode() for key in keys}
+        self._keys = {key.encode() for key in keys}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http" and scope["path"].startswith("/v1"):
-            given = dict(scope["headers"]).get(b"authorization")
-            if given not in self._accepted:
+            scheme, _, key = dict(scope["headers"]).get(b"authorization", b"").partition(b" ")
+            if scheme.lower() != b"bearer" or key not in self._keys:
                 await json_response({"error": "Unauthorized"}, 401)(scope, receive, send)
                 return
         await self._app(scope, receive, send)

@@ -51,7 +51,11 @@ def load_site(path: Path) -> Site:
     validated = validate(document, Site)
     problems = validated.problems + check_site_meaning(document, path.parent, validated.doubtful)
     site = _usable(document, validated.value, problems)
-    beside = {"process": site.process.beside(path.parent), "kubernetes": site.kubernetes.beside(path.parent)}
+    beside = {
+        "load": site.load.beside(path.parent),
+        "process": site.process.beside(path.parent),
+        "kubernetes": site.kubernetes.beside(path.parent),
+    }
     return site.model_copy(update=beside)
 
 

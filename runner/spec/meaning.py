@@ -14,6 +14,7 @@ from typing import Any, TypeGuard
 from runner.engine import arguments
 from runner.engine.environment import is_secret
 from runner.engine.features import FEATURES
+from runner.spec.client import access_problems
 from runner.spec.document import Document
 from runner.spec.kubernetes_meaning import kubernetes_problems
 from runner.spec.nearest import hint
@@ -74,7 +75,7 @@ def check_site_meaning(document: Document, folder: FilePath, doubtful: Set[Path]
     root = document.value
     if not isinstance(root, Mapping) or () in doubtful:
         return []
-    return _placed(document, [lambda: kubernetes_problems(root, folder)])
+    return _placed(document, [lambda: access_problems(root), lambda: kubernetes_problems(root, folder)])
 
 
 def _placed(document: Document, rules: Sequence[Callable[[], Found]]) -> list[Problem]:

@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
+from runner.spec.client import LoadSettings
 from runner.spec.invariants import Concurrency, Invariants, Key, Name
 from runner.spec.kubernetes import KubernetesSettings
 from runner.spec.process import ProcessSettings
@@ -110,6 +111,11 @@ class Limits(Strict):
 
     max_failed: int = Field(default=0, ge=0, description="Failed requests a cell may have and still be complete.")
     request_timeout_seconds: float = Field(default=300.0, gt=0)
+    round_seconds: Annotated[float, Field(gt=0)] | None = Field(
+        default=None,
+        description="After so many seconds of a round nothing more of it is sent, and what is under way may end: the "
+        "round is incomplete. Default: no limit.",
+    )
     startup_seconds: float = Field(default=900.0, gt=0)
     idle_seconds: float = Field(default=60.0, gt=0, description="How long to wait for the engine to become idle.")
 
@@ -153,6 +159,7 @@ class Experiment(Strict):
     order: Literal["as-written", "alternated"] = Field(
         default="as-written", description="alternated: every second replicate runs the conditions backwards."
     )
+    load: LoadSettings = LoadSettings()
     sampling: Sampling = Sampling()
     limits: Limits = Limits()
     invariants: Invariants = Invariants()

@@ -6,6 +6,7 @@ from urllib.parse import urlsplit
 from pydantic import AfterValidator, Field
 from pydantic_core import PydanticCustomError
 
+from runner.spec.client import LoadSite
 from runner.spec.invariants import Key, Name
 from runner.spec.kubernetes import KubernetesSite
 from runner.spec.problem import shown
@@ -67,6 +68,7 @@ class Site(Strict):
 
     target: Name | None = None
     runs: Name = Field(default="runs", description="Where run directories are written.")
+    load: LoadSite = LoadSite()
     embedded: EmbeddedSite = EmbeddedSite()
     process: ProcessSettings = ProcessSettings()
     endpoint: EndpointSite = EndpointSite()

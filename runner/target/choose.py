@@ -4,6 +4,7 @@ import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
+from runner.access import Access
 from runner.spec.load import Spec
 from runner.spec.nearest import hint
 from runner.spec.site import Site
@@ -16,16 +17,22 @@ ENVIRONMENT = "RUNNER_TARGET"
 DEFAULT = "embedded"
 
 
-def _kubernetes(site: Site, spec: Spec) -> Target:
+def _kubernetes(site: Site, spec: Spec, access: Access) -> Target:
     from runner.target.kubernetes.target import KubernetesTarget  # noqa: PLC0415 - its client takes a second to import
 
-    return KubernetesTarget(spec, site)
+    return KubernetesTarget(spec, site, access)
 
 
-TARGETS: Mapping[str, Callable[[Site, Spec], Target]] = {
-    "embedded": lambda site, _: EmbeddedTarget(site.embedded),
-    "process": lambda site, spec: ProcessTarget(spec.experiment.process.beside(spec.folder), site.process),
-    "endpoint": lambda site, _: EndpointTarget(site.endpoint),
+def _process(site: Site, spec: Spec) -> Target:
+    token = site.load.bearer_token
+    secret = None if token is None else token.env
+    return ProcessTarget(spec.experiment.process.beside(spec.folder), site.process, secret)
+
+
+TARGETS: Mapping[str, Callable[[Site, Spec, Access], Target]] = {
+    "embedded": lambda site, *_: EmbeddedTarget(site.embedded),
+    "process": lambda site, spec, _: _process(site, spec),
+    "endpoint": lambda site, _, access: EndpointTarget(site.endpoint, access),
     "kubernetes": _kubernetes,
 }
 

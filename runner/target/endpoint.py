@@ -11,13 +11,13 @@ from urllib.parse import urlsplit
 
 import httpx
 
+from runner.access import OPEN, Access, http_client
 from runner.engine.served import VERSION_PATH
 from runner.plan.model import Arm, Plan
 from runner.spec.nearest import hint, nearest
 from runner.spec.problem import shown
 from runner.spec.site import EndpointSite
 from runner.target.base import NoGpus, Stay, Survey, TargetError, nothing_changed
-from runner.tls import trusted
 
 _REACH_SECONDS = 10.0
 """For the whole answer; httpx's own limits are for each read of it."""
@@ -77,8 +77,9 @@ class EndpointTarget:
     name = "endpoint"
     simulated = False
 
-    def __init__(self, site: EndpointSite) -> None:
+    def __init__(self, site: EndpointSite, access: Access = OPEN) -> None:
         self._urls: Mapping[str, str] = site.urls
+        self._access = access
 
     def settings(self) -> dict[str, Any]:
         """Where each condition is served."""
@@ -136,7 +137,7 @@ class EndpointTarget:
         try:
             async with (
                 asyncio.timeout(_REACH_SECONDS),
-                httpx.AsyncClient(verify=trusted(), trust_env=False, timeout=None) as client,
+                http_client(self._access, timeout=None) as client,
             ):
                 await client.get(url + VERSION_PATH)
         except TimeoutError:

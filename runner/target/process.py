@@ -10,7 +10,8 @@ from typing import Any
 
 import httpx
 
-from runner.engine.environment import shaping, shown
+from runner.access import OPEN, http_client
+from runner.engine.environment import HIDDEN, shaping, shown
 from runner.engine.served import MODELS_PATH, read_models
 from runner.plan.model import Arm, Plan
 from runner.spec.process import ProcessSettings
@@ -18,7 +19,6 @@ from runner.target.base import LocalGpus, Stay, Survey, TargetError, nothing_cha
 from runner.target.child import Child
 from runner.target.port import Listener, free_port, is_free, listeners
 from runner.target.started import StartedEngine
-from runner.tls import trusted
 
 _HOST = "127.0.0.1"
 _PROGRAM = "vllm"
@@ -58,8 +58,10 @@ class ProcessTarget:
     name = "process"
     simulated = False
 
-    def __init__(self, spec: ProcessSettings, site: ProcessSettings) -> None:
-        """Both with absolute paths; the site's settings win over the spec's, key by key."""
+    def __init__(self, spec: ProcessSettings, site: ProcessSettings, secret: str | None = None) -> None:
+        """Both with absolute paths; the site's settings win over the spec's, key by key. `secret` names the variable
+        that holds the runner's own token, whatever it sounds like."""
+        self._secret = secret
         self._words = site.executable or spec.executable or [_PROGRAM]
         self._env = {**spec.env, **site.env}
         self._directory = site.working_directory or spec.working_directory
@@ -67,12 +69,13 @@ class ProcessTarget:
 
     def settings(self) -> dict[str, Any]:
         """What is started, where, and what of the runner's own environment the engine inherits."""
+        inherited = shaping({name: value for name, value in os.environ.items() if name not in self._env})
         return {
             "executable": shlex.join(self._words),
             "working-directory": self._directory or str(Path.cwd()),
             "port": self._port if self._port is not None else "a free one",
             "env": {name: shown(name, value) for name, value in self._env.items()},
-            "inherited": shaping({name: value for name, value in os.environ.items() if name not in self._env}),
+            "inherited": {name: HIDDEN if name == self._secret else value for name, value in inherited.items()},
         }
 
     def origins(self) -> Mapping[str, str]:
@@ -135,7 +138,8 @@ async def _taken(port: int) -> str:
 
 async def _models(url: str) -> list[str]:
     try:
-        async with httpx.AsyncClient(verify=trusted(), trust_env=False, timeout=_ASK_SECONDS) as client:
+        # a stranger is not shown what lets the runner in
+        async with http_client(OPEN, timeout=_ASK_SECONDS) as client:
             found = read_models((await client.get(url)).content)
     except httpx.HTTPError:
         return []  # whatever it is, it is no engine that would say its name

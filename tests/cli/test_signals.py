@@ -13,6 +13,7 @@ from typing import Any, cast
 import pytest
 from journals import make_plan
 
+from runner.access import OPEN
 from runner.cli import run_spec
 from runner.execution.context import Context
 from runner.record.events import Event, Interrupted, RunStarted
@@ -34,7 +35,7 @@ def handlers() -> Iterator[None]:
 def carried_out(folder: Path, work: Work, monkeypatch: pytest.MonkeyPatch) -> tuple[str | None, list[Event]]:
     """What the run returned and recorded, with `work` in the place of the measurement."""
     monkeypatch.setattr(run_spec, "execute", work)
-    inputs = SimpleNamespace(plan=make_plan(folder))
+    inputs = SimpleNamespace(plan=make_plan(folder), client={}, access=OPEN)
     target = SimpleNamespace(name="embedded", simulated=True, settings=dict)
     failed = run_spec._carry_out(cast(Any, inputs), cast(Target, target), folder)
     return failed, list(read_journal(folder / "journal.jsonl"))

@@ -75,7 +75,7 @@ class Surveyed(EmbeddedTarget):
 
 @pytest.fixture
 def surveyed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
-    monkeypatch.setattr(choose, "TARGETS", {**choose.TARGETS, "embedded": lambda site, _: Surveyed(site.embedded)})
+    monkeypatch.setattr(choose, "TARGETS", {**choose.TARGETS, "embedded": lambda site, *_: Surveyed(site.embedded)})
     monkeypatch.setattr("runner.cli.inputs.TARGETS", choose.TARGETS)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("sys.stdin", io.StringIO())

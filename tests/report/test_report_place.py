@@ -309,6 +309,45 @@ def test_programs_are_told_the_same(tmp_path: Path) -> None:
 
 
 # ------------------------------------------------------------------------------------------------------
+# What sent the requests
+
+CLIENT: dict[str, Any] = {
+    "connection": "per-request",
+    "processes": 3,
+    "headers": ["X-A", "X-B"],
+    "bearer-token": "environment variable KEY",
+    "proxies-ignored": ["HTTP_PROXY"],
+}
+
+
+def sent_by(**changed: Any) -> Change:
+    return edit_events(events.RunStarted, lambda e: e.model_copy(update={"client": {**CLIENT, **changed}}))
+
+
+def client(record: Record, language: str = "en") -> list[str]:
+    return [value for label, value in facts(record, language) if label == "client"]
+
+
+def test_how_requests_were_sent_is_among_where_the_figures_came_from(tmp_path: Path) -> None:
+    record = make_record(tmp_path, change=sent_by())
+    assert client(record) == [
+        "connections `per-request`; 3 process(es); headers `X-A`, `X-B`; bearer token from `environment variable KEY`; "
+        "proxies ignored `HTTP_PROXY`"
+    ]
+    assert client(record, "ko") == [
+        "연결 `per-request`; 프로세스 3개; header `X-A`, `X-B`; bearer token은 `environment variable KEY`에서; "
+        "쓰지 않은 proxy `HTTP_PROXY`"
+    ]
+    plain = {"connection": "keep-alive", "processes": "by the rule", "headers": [], "proxies-ignored": []}
+    record = make_record(tmp_path, change=sent_by(**plain, **{"bearer-token": None}))
+    assert client(record) == ["connections `keep-alive`; processes by the rule"]
+
+
+def test_a_record_that_does_not_say_how_requests_were_sent_has_no_line_of_it(tmp_path: Path) -> None:
+    assert client(make_record(tmp_path)) == []
+
+
+# ------------------------------------------------------------------------------------------------------
 # Failures, text that does no harm, the other language
 
 
@@ -328,7 +367,8 @@ def test_whatever_the_place_says_the_markdown_is_whole(tmp_path: Path, language:
     bad = restored(odd, restored=False, reason=ODD, differences=[ODD], how=ODD, by_hand=ODD)
     strange = events.Warned(source=ODD, about=ODD, text=ODD)
     placed = edit_events(events.EngineLaunched, lambda e: e.model_copy(update={"facts": {"pod": ODD}}))
-    change = both(placed, over(ODD, ODD), around([saved(), new, strange], [bad]))
+    sent = sent_by(connection=ODD, headers=[ODD], **{"bearer-token": ODD, "proxies-ignored": [ODD]})
+    change = both(placed, sent, over(ODD, ODD), around([saved(), new, strange], [bad]))
     text = report(make_record(tmp_path, change=change), language)
     tokens = MarkdownIt("commonmark", {"html": True}).enable("table").parse(text)
     inline = [child for token in tokens for child in token.children or []]

@@ -165,6 +165,22 @@ def test_api_key(start: Callable[..., EngineProcess]) -> None:
     assert (refused.status_code, refused.json()) == (401, {"error": "Unauthorized"})
     assert engine.http.get("/health").status_code == 200
     assert engine.http.get("/v1/models", headers={"authorization": "Bearer secret"}).status_code == 200
+    assert engine.http.get("/v1/models", headers={"authorization": "bearer secret"}).status_code == 200
+    for other in ("Bearer other", "Bearer", "Basic secret", "secret", "Bearer secret2", "Bearer  secret"):
+        assert engine.http.get("/v1/models", headers={"authorization": other}).status_code == 401
+
+
+def test_api_key_of_the_environment(start: Callable[..., EngineProcess]) -> None:
+    """Where the command line has one, that alone counts; an empty variable asks for nothing."""
+
+    def status(engine: EngineProcess, key: str) -> int:
+        return engine.http.get("/v1/models", headers={"authorization": f"Bearer {key}"}).status_code
+
+    engine = start(VLLM_API_KEY="other").ready()
+    assert (status(engine, "other"), status(engine, "secret")) == (200, 401)
+    engine = start("--api-key", "secret", VLLM_API_KEY="other").ready()
+    assert (status(engine, "other"), status(engine, "secret")) == (401, 200)
+    assert start(VLLM_API_KEY="").ready().http.get("/v1/models").status_code == 200
 
 
 @pytest.mark.parametrize("stream", [True, False])

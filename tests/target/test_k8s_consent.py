@@ -12,9 +12,12 @@ import pytest
 from k8s_surveyed import PATCH, Surveyed, production
 from spec_files import GOOD, write
 
+from runner.access import Access
 from runner.plan.build import build_plan
 from runner.spec.load import load_site, load_spec
+from runner.spec.site import Site
 from runner.target.base import Declined, Stay
+from runner.target.choose import TARGETS
 from runner.target.kubernetes import target as of_target
 from runner.target.kubernetes.cluster import MANAGER, Cluster, ClusterError
 from runner.target.kubernetes.consent import changed_since, hold_to_consent
@@ -105,3 +108,27 @@ def test_the_target_keeps_what_it_surveyed_and_saves_nothing_else(
     with pytest.raises(Declined, match=r"not as it was surveyed: .*--max-model-len=16"):
         asyncio.run(stay())
     assert events == []
+
+
+def test_what_lets_the_runner_in_reaches_the_engine_that_is_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given: list[object] = []
+
+    def occupied(*words: object) -> Any:
+        given.extend(words)
+        raise Declined("seen")
+
+    monkeypatch.setattr(of_target.Cluster, "connect", lambda **_: Surveyed(Deployment=[seen()]))
+    monkeypatch.setattr(of_target, "Occupation", occupied)
+    spec = load_spec(write(tmp_path, f"{GOOD}kubernetes: {{image: 'vllm/vllm-openai:v0.26.0'}}\n"))
+    access = Access.made({}, "k3y")
+    target, plan = TARGETS["kubernetes"](Site(), spec, access), build_plan(spec, "kubernetes")
+
+    async def stay() -> None:
+        async with target.stay(Stay(plan, "run", tmp_path, lambda _: None)):
+            raise AssertionError("it was declined")
+
+    with pytest.raises(Declined, match="seen"):
+        asyncio.run(stay())
+    assert given[-1] == access

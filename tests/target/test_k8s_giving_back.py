@@ -12,6 +12,7 @@ import pytest
 from kubernetes_plans import planned
 from small_cluster import Object, SmallCluster
 
+from runner.access import OPEN, Access
 from runner.record.events import BaselineRestored, Event, Warned
 from runner.target.base import Declined, Stay, TargetError
 from runner.target.kubernetes import calls, occupation, rolling
@@ -57,7 +58,7 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
 class Place:
     """A cluster with the user's Deployment, and a run that has taken it over."""
 
-    def __init__(self, folder: Path, site: str = PATCH) -> None:
+    def __init__(self, folder: Path, site: str = PATCH, access: Access = OPEN) -> None:
         self.cluster = SmallCluster()
         self.events: list[Event] = []
         self.record: Callable[[Event], None] = self.events.append
@@ -65,7 +66,7 @@ class Place:
         self.user["metadata"]["managedFields"] = [{"manager": "kubectl"}]
         plan, settings = planned(folder, "{}", site)
         self.stay = Stay(plan, "run-1", folder, self.emit)
-        self.occupation = Occupation(cast(Cluster, self.cluster), settings, self.stay)
+        self.occupation = Occupation(cast(Cluster, self.cluster), settings, self.stay, access)
 
     def emit(self, event: Event) -> None:
         self.record(event)
@@ -104,6 +105,26 @@ def test_the_baseline_is_put_back(tmp_path: Path) -> None:
     [restored] = place.given_back()
     assert restored.restored and restored.reason is None
     assert place.as_it_was()
+
+
+def test_its_engine_is_asked_with_what_lets_the_runner_in_before_and_after(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[tuple[str, object]] = []
+
+    async def probed(*given: Any) -> Probed:
+        asked.append(("probed", given[-1]))
+        return Probed()
+
+    async def reached(*given: Any) -> None:
+        asked.append(("reached", given[-1]))
+
+    monkeypatch.setattr(occupation, "probe_pod", probed)
+    monkeypatch.setattr(occupation, "unreached", reached)
+    access = Access.made({}, "k3y")
+    [restored] = Place(tmp_path, access=access).given_back()
+    assert restored.restored
+    assert asked == [("probed", access), ("reached", access), ("probed", access)]
 
 
 def test_a_server_that_is_away_is_waited_for_and_that_is_told(tmp_path: Path) -> None:

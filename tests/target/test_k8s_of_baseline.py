@@ -8,6 +8,7 @@ from typing import Any, cast
 import pytest
 from k8s_surveyed import production
 
+from runner.access import Access
 from runner.target.kubernetes import baseline
 from runner.target.kubernetes.baseline import deployment_facts, main_container, probe_pod, serving_pod, template_hash
 from runner.target.kubernetes.cluster import Cluster
@@ -39,16 +40,17 @@ def test_what_is_compared_and_probed_is_the_engines(
     there = beside_a_sidecar(resources=resources)
     facts = deployment_facts(there, [], name)
     assert (facts["image"], facts["arguments"]) == ("vllm:1", "--port 8123")
-    asked: list[tuple[str, int]] = []
+    asked: list[tuple[str, int, Access]] = []
+    access = Access.made({}, "k3y")
 
-    def probed(_: Cluster, pod: str, port: int) -> Probed:
-        asked.append((pod, port))
+    def probed(_: Cluster, pod: str, port: int, given: Access) -> Probed:
+        asked.append((pod, port, given))
         return Probed()
 
     monkeypatch.setattr(baseline, "_probed", probed)
     pod = {"metadata": {"name": "one"}}
-    asyncio.run(probe_pod(cast(Cluster, None), there, pod, 0, 0, container=name))
-    assert asked == [("one", 8123)]
+    asyncio.run(probe_pod(cast(Cluster, None), there, pod, 0, 0, container=name, access=access))
+    assert asked == [("one", 8123, access)]
 
 
 def test_the_pod_that_serves_is_the_deployments_own() -> None:

@@ -7,13 +7,14 @@ import contextlib
 import json
 import socket
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 import pytest
 from k8s_objects import pod
 
+from runner.access import Access
 from runner.target.base import NoGpus, RemoteGpus, Transport
 from runner.target.kubernetes import engine as engine_module
 from runner.target.kubernetes.engine import KubernetesEngine
@@ -24,10 +25,13 @@ MODELS = json.dumps({"data": [{"id": "qwen"}]}).encode()
 
 
 @contextlib.contextmanager
-def answering(status: int, body: bytes = b"{}") -> Iterator[str]:
+def answering(status: int, body: bytes = b"{}", wanted: Mapping[str, str] | None = None) -> Iterator[str]:
+    """`wanted` are headers without which the answer is HTTP 401."""
+
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
-            self.send_response(status)
+            asked = all(self.headers.get(name) == value for name, value in (wanted or {}).items())
+            self.send_response(status if asked else 401)
             self.send_header("Content-Length", str(len(body)))
             self.end_headers()
             self.wfile.write(body)
@@ -49,6 +53,18 @@ def test_a_baseline_that_asks_for_a_key_is_said_to(status: int) -> None:
         unmet = probe(url).unmet
     assert unmet is not None and unmet.startswith(f"/v1/models is answered with HTTP {status}: it asks for an API key")
     assert "lists no model" not in unmet
+
+
+def test_a_key_that_was_named_is_sent_and_one_that_is_not_taken_is_said_to_be() -> None:
+    named = Access.made({"X-Team": "a"}, "k3y")
+    with answering(200, MODELS, {"authorization": "Bearer k3y", "x-team": "a"}) as url:
+        assert probe(url, access=named).model == "qwen"
+        unmet = probe(url, access=Access.made({"X-Team": "a"}, "0ther")).unmet
+        assert (
+            unmet is not None and "does not take the token that the site file names" in unmet and "0ther" not in unmet
+        )
+        unmet = probe(url, access=Access.made({"X-Team": "a"}, None)).unmet
+        assert unmet is not None and "load: {bearer-token: {env: NAME}}" in unmet
 
 
 def test_another_status_is_told_as_it_is() -> None:

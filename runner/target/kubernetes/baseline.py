@@ -7,6 +7,7 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
+from runner.access import OPEN, Access
 from runner.record.events import Compared
 from runner.target.kubernetes.belonging import HASH, deleting, new_replica_set, owned, ready
 from runner.target.kubernetes.calls import read
@@ -68,30 +69,33 @@ async def probe_pod(
     patience: float,
     quiet: float,
     container: str | None = None,
+    access: Access = OPEN,
 ) -> Probed:
     """Ask the engine in the Pod, through the API server: what it does not answer again for `patience` seconds, and
     whether it is idle for `quiet` seconds."""
     begun = time.monotonic()
     while True:
-        found = await read(lambda: _probed(cluster, pod["metadata"]["name"], _port(deployment, container)))
+        found = await read(lambda: _probed(cluster, pod["metadata"]["name"], _port(deployment, container), access))
         spent = time.monotonic() - begun
         if (found.unmet is None or spent > patience) and (found.busy is None or spent > quiet):
             return found
         await asyncio.sleep(_POLL)
 
 
-def _probed(cluster: Cluster, pod: str, port: int) -> Probed:
+def _probed(cluster: Cluster, pod: str, port: int, access: Access) -> Probed:
     try:
         forward = PortForward(cluster, pod, port)
     except (OSError, ClusterError) as error:
         return Probed(unmet=f"its Pod cannot be reached: {error}")
     try:
-        return probe(forward.url, lambda: forward.problem)
+        return probe(forward.url, lambda: forward.problem, access)
     finally:
         forward.close()
 
 
-async def unreached(deployment: Mapping[str, Any], pod: Mapping[str, Any], container: str | None) -> str | None:
+async def unreached(
+    deployment: Mapping[str, Any], pod: Mapping[str, Any], container: str | None, access: Access = OPEN
+) -> str | None:
     """Why the Pod's own address does not lead from here to the engine that answers through the API server; None where
     it does. Asked before anything is changed: the conditions' Pods have addresses of the same kind."""
     address = str((pod.get("status") or {}).get("podIP") or "")
@@ -99,7 +103,7 @@ async def unreached(deployment: Mapping[str, Any], pod: Mapping[str, Any], conta
         return None
     host = f"[{address}]" if ":" in address else address
     url = f"http://{host}:{_port(deployment, container)}"
-    found = await read(lambda: probe(url))
+    found = await read(lambda: probe(url, access=access))
     return None if found.model is not None else f"its Pod does not answer at {url} from here ({found.unmet})"
 
 

@@ -6,6 +6,7 @@ import time
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+from runner.access import OPEN, Access
 from runner.record.events import BaselineSaved, Compared, Warned
 from runner.target.base import Declined, Stay, TargetError
 from runner.target.kubernetes.baseline import compared, deployment_facts, probe_pod, serving_pod, unreached
@@ -37,8 +38,9 @@ _POLL = 0.5
 class Occupation:
     """Holds the Deployment in which the conditions run, and the baseline where that is another one."""
 
-    def __init__(self, cluster: Cluster, settings: Settings, stay: Stay) -> None:
-        self._cluster, self._settings, self._stay = cluster, settings, stay
+    def __init__(self, cluster: Cluster, settings: Settings, stay: Stay, access: Access = OPEN) -> None:
+        """`access` is for the baseline's engine too: a Deployment with a key is probed with the same one."""
+        self._cluster, self._settings, self._stay, self._access = cluster, settings, stay, access
         self._limit = stay.plan.limits.startup_seconds
         self._facts: dict[str, str | None] = {}
         self._commands = ByHand.on(cluster)
@@ -267,12 +269,12 @@ class Occupation:
             return facts
         idle_seconds = self._stay.plan.limits.idle_seconds
         patience = idle_seconds if quiet else self._limit
-        probed = await probe_pod(self._cluster, deployment, pod, patience, idle_seconds, container)
+        probed = await probe_pod(self._cluster, deployment, pod, patience, idle_seconds, container, self._access)
         unmet = probed.unmet or (probed.busy if quiet else None)
         if unmet is not None:
             raise TargetError(f"the Deployment {name}: {unmet}")
         if quiet and self._settings.transport == "pod-ip":
-            lost = await unreached(deployment, pod, container)
+            lost = await unreached(deployment, pod, container, self._access)
             if lost is not None:
                 raise TargetError(
                     f"the Deployment {name}: {lost}, and nor would the conditions'. Run on the cluster's node or in "

@@ -5,12 +5,12 @@ from dataclasses import dataclass
 
 import httpx
 
+from runner.access import OPEN, Access, blocking_client
 from runner.engine import metrics
 from runner.engine.chat import read_reply
 from runner.engine.exposition import ExpositionError, MixedModelsError, parse
 from runner.engine.served import CHAT_PATH, METRICS_PATH, MODELS_PATH, read_models
 from runner.engine.verdict import Verdict
-from runner.tls import trusted
 
 _ASK_SECONDS = 10.0
 _ANSWER_SECONDS = 120.0
@@ -33,16 +33,16 @@ class Probed:
         return {"model": self.model, "idle": self.idle, "one request": self.request}
 
 
-def probe(url: str, why: Callable[[], str | None] = lambda: None) -> Probed:
+def probe(url: str, why: Callable[[], str | None] = lambda: None, access: Access = OPEN) -> Probed:
     """Ask the engine at `url` once. `why` says what the way there suffers, where no answer comes. Blocks, never
     raises."""
-    with httpx.Client(verify=trusted(), trust_env=False, timeout=_ASK_SECONDS) as client:
+    with blocking_client(access, timeout=_ASK_SECONDS) as client:
         try:
             listed = client.get(url + MODELS_PATH)
         except httpx.HTTPError as error:
             return Probed(unmet=f"{MODELS_PATH} is not answered: {_words(error, why())}")
         if not listed.is_success:
-            return Probed(unmet=f"{MODELS_PATH} is answered with HTTP {listed.status_code}{_refused(listed)}")
+            return Probed(unmet=f"{MODELS_PATH} is answered with HTTP {listed.status_code}{_refused(listed, access)}")
         models = read_models(listed.content)
         if not models:
             return Probed(unmet=f"{MODELS_PATH} lists no model")
@@ -86,13 +86,15 @@ def _request(
     return f"{reply.verdict}", f"one request fails: {reply.verdict}: {reply.detail}"
 
 
-def _refused(answer: httpx.Response) -> str:
+def _refused(answer: httpx.Response, access: Access) -> str:
     """Why, where that is known, and the way out."""
     if answer.status_code not in (401, 403):
         return ""
+    if access.has_token:
+        return ": it does not take the token that the site file names (load: bearer-token) for its API key"
     return (
-        ": it asks for an API key (--api-key, VLLM_API_KEY), which the runner does not have; "
-        "start it without one for the time of the run"
+        ": it asks for an API key (--api-key, VLLM_API_KEY), which the runner does not have; name it in the site file, "
+        "load: {bearer-token: {env: NAME}}, or start it without one for the time of the run"
     )
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import httpx
 
+from runner.access import OPEN, Access, http_client
 from runner.plan.model import Arm, Plan
 from runner.record.events import Warned
 from runner.spec.load import Spec
@@ -27,7 +28,6 @@ from runner.target.kubernetes.port_forward import PortForward
 from runner.target.kubernetes.render import RenderError, render
 from runner.target.kubernetes.rolling import RolledOut, rolled_out, selected_pods
 from runner.target.kubernetes.settings import merge, problems
-from runner.tls import trusted
 
 _REACH_SECONDS = 5.0
 _REACH_AGAIN = 0.5
@@ -44,7 +44,8 @@ class KubernetesTarget:
     name = "kubernetes"
     simulated = False
 
-    def __init__(self, spec: Spec, site: Site) -> None:
+    def __init__(self, spec: Spec, site: Site, access: Access = OPEN) -> None:
+        self._access = access
         self._settings = merge(
             spec.experiment.kubernetes.beside(spec.folder), site.kubernetes, experiment=spec.experiment.name
         )
@@ -110,7 +111,7 @@ class KubernetesTarget:
 
     @contextlib.asynccontextmanager
     async def _occupied(self, stay: Stay) -> AsyncIterator[None]:
-        occupation = Occupation(await read(self._connected), self._settings, stay)
+        occupation = Occupation(await read(self._connected), self._settings, stay, self._access)
         self._stay, self._occupation = stay, occupation
         self._tell_warnings()
         await self._hold_to_consent()
@@ -283,8 +284,8 @@ async def _reached(endpoint: str, transport: str, *, listening: bool = True) -> 
 
 async def _stranger(endpoint: str) -> str | None:
     """Why it is not an engine that takes connections there: networks have proxies that take all, and answer for whom
-    they do not reach. Every vLLM has /health."""
-    async with httpx.AsyncClient(verify=trusted(), trust_env=False, timeout=_REACH_SECONDS) as client:
+    they do not reach. Every vLLM has /health, and asks for no key there: a stranger is not shown it."""
+    async with http_client(OPEN, timeout=_REACH_SECONDS) as client:
         try:
             status = (await client.get(f"{endpoint}/health")).status_code
         except httpx.HTTPError as error:

@@ -1,0 +1,55 @@
+"""Where requests go: an endpoint's URL, taken apart once, its name looked up before the round."""
+
+import asyncio
+import socket
+from dataclasses import dataclass
+from typing import Any, Self
+from urllib.parse import urlsplit
+
+from runner.engine.served import CHAT_PATH
+
+Address = tuple[int, Any]
+"""Address family and socket address, as the system's resolver gives them."""
+
+OWN_HEADERS = ("host", "user-agent", "accept", "accept-encoding", "content-type", "content-length", "connection")
+"""What every request has by itself, in lower case."""
+
+
+@dataclass(frozen=True, slots=True)
+class Destination:
+    """A server: `authority` is what its Host header says, `prefix` the path below which the API lies."""
+
+    host: str
+    port: int
+    tls: bool
+    authority: str
+    prefix: str
+
+    @classmethod
+    def of(cls, endpoint: str) -> Self:
+        """Of an endpoint such as http://127.0.0.1:8000. Raises ValueError for what is no URL."""
+        parts = urlsplit(endpoint)
+        if parts.scheme not in ("http", "https") or not parts.hostname:
+            raise ValueError(f"{endpoint} is no http URL")
+        tls = parts.scheme == "https"
+        return cls(parts.hostname, parts.port or (443 if tls else 80), tls, parts.netloc, parts.path.rstrip("/"))
+
+    def request(self, body: bytes, headers: list[tuple[str, str]], *, keep_alive: bool) -> bytes:
+        """A whole request as it goes over the wire. No proxy of the environment is asked: it would join the path."""
+        lines = [
+            f"POST {self.prefix}{CHAT_PATH} HTTP/1.1",
+            f"Host: {self.authority}",
+            "User-Agent: llm-experiment-runner",
+            "Accept: */*",
+            "Accept-Encoding: identity",  # what comes is stamped as it comes: nothing may gather it first
+            "Content-Type: application/json",
+            f"Content-Length: {len(body)}",
+            *(() if keep_alive else ("Connection: close",)),
+            *(f"{name}: {value}" for name, value in headers),
+        ]
+        return "\r\n".join([*lines, "", ""]).encode("latin-1") + body
+
+    async def addresses(self) -> list[Address]:
+        """What its name stands for, in the resolver's order. Raises OSError."""
+        found = await asyncio.get_running_loop().getaddrinfo(self.host, self.port, type=socket.SOCK_STREAM)
+        return [(family, address) for family, _, _, _, address in found]

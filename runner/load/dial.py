@@ -1,0 +1,77 @@
+"""Opening a connection: TCP to the first address that takes one, and TLS above it where the URL says so."""
+
+import asyncio
+import socket
+import ssl
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from runner.load.connection import READ, Connection, TlsConnection
+from runner.load.destination import Address, Destination
+from runner.load.stamps import enable_stamps
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A way to a server: its addresses, or why there are `none`, and whom to believe where it speaks TLS."""
+
+    destination: Destination
+    addresses: Sequence[Address]
+    trusted: ssl.SSLContext | None = None
+    none: str = "its name stands for no address"
+
+
+async def dial(line: Line, ended: Callable[[str, str], None]) -> Connection:
+    """A connection ready to send on. Raises OSError, and ssl.SSLError, which is one."""
+    sock = await _connected(line)
+    try:
+        if line.trusted is None:
+            return Connection(sock, ended)
+        incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+        tls = line.trusted.wrap_bio(incoming, outgoing, server_hostname=line.destination.host)
+        await _shake_hands(sock, tls, incoming, outgoing)
+        return TlsConnection(sock, ended, tls, incoming, outgoing)
+    except BaseException:
+        sock.close()
+        raise
+
+
+async def _connected(line: Line) -> socket.socket:
+    failed: OSError | None = None
+    for family, address in line.addresses:
+        sock = socket.socket(family, socket.SOCK_STREAM)
+        try:
+            sock.setblocking(False)
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            enable_stamps(sock)
+            await asyncio.get_running_loop().sock_connect(sock, address)
+        except OSError as error:
+            sock.close()
+            failed = failed or error
+        except BaseException:
+            sock.close()
+            raise
+        else:
+            return sock
+    raise failed or OSError(line.none)
+
+
+async def _shake_hands(
+    sock: socket.socket, tls: ssl.SSLObject, incoming: ssl.MemoryBIO, outgoing: ssl.MemoryBIO
+) -> None:
+    loop = asyncio.get_running_loop()
+    while True:
+        try:
+            tls.do_handshake()
+        except ssl.SSLWantReadError:
+            more = True
+        else:
+            more = False
+        if words := outgoing.read():
+            await loop.sock_sendall(sock, words)
+        if not more:
+            return
+        heard = await loop.sock_recv(sock, READ)
+        if not heard:
+            raise ConnectionResetError("the server closed the connection during the TLS handshake")
+        incoming.write(heard)
