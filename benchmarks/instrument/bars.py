@@ -81,6 +81,16 @@ def _truer(points: Points, rivals: Sequence[str], cells: Sequence[int]) -> Itera
         yield Bar(asked, f"{ours:+.2f} against {theirs:+.2f} ms: {found:.1f}×", found >= 10)
 
 
+def stamps_said(point: Point | None, name: str) -> str:
+    """The error of the stamps, and which part of them is by their own word no more than an upper bound."""
+    middle, tail = spread(point, f"{name}_p50_us"), spread(point, f"{name}_p99_us")
+    said = f"{middle:,.1f} µs, {tail:,.1f} µs"
+    share, exact = spread(point, "bound_share"), spread(point, "exact_p99_us")
+    if name != "stamp" or share is None or exact is None or not share.middle:
+        return said
+    return f"{said}; {share.middle:.2%} are said to be upper bounds, the p99 of the others is {exact:,.1f} µs"
+
+
 def amount(of: Spread) -> Spread:
     """Without the sign."""
     ends = sorted((abs(of.least), abs(of.most)))
@@ -107,7 +117,7 @@ def _stamps(points: Points, cells: Sequence[int]) -> Iterator[Bar]:
             middle, tail = spread(point, f"{name}_p50_us"), spread(point, f"{name}_p99_us")
             if middle is not None and tail is not None and cell == 256:
                 asked = f"Error of {what} stamps: median below 10 µs, p99 below 50 µs, C = {cell}"
-                yield Bar(asked, f"{middle:.1f} µs, {tail:.1f} µs", middle.middle < 10 and tail.middle < 50)
+                yield Bar(asked, stamps_said(point, name), middle.middle < 10 and tail.middle < 50)
         if (e2e := spread(point, "e2e_p50_ms")) is not None and point is not None:
             whole = spread(point, "e2e_true_ms")
             if whole is not None:

@@ -37,7 +37,7 @@ def figures(cell: Cell, truth: Sequence[Served], reported: Reported, samples: Se
     found |= quantile_errors("e2e", reported.e2e_s, true_e2e)
     middle = quantiles(true_e2e, (0.5,))
     found["e2e_true_ms"] = middle[0] * 1e3 if middle else None
-    found |= stamp_errors(served, reported.stamps)
+    found |= stamp_errors(served, reported.stamps, reported.bounds)
     return found
 
 
@@ -85,13 +85,17 @@ def quantile_errors(name: str, said_s: Sequence[float], true_s: Sequence[float])
     return {key: (ours - theirs) * 1e3 for key, ours, theirs in zip(names, said, true, strict=True)}
 
 
-def stamp_errors(served: Sequence[Served], stamps: Mapping[str, Sequence[int]]) -> Figures:
+def stamp_errors(
+    served: Sequence[Served], stamps: Mapping[str, Sequence[int]], bounds: Mapping[str, Sequence[int]]
+) -> Figures:
     """The client's stamp of each event minus the time right after the oracle's send of it: quantiles of its amount and
-    its median with its sign, in µs; the first events of the requests apart. A request whose number of events is not
+    its median with its sign, in µs; the first events of the requests apart, and (`exact`) those that are not `bounds`
+    by the program's own word, with the share of these. A request whose number of events is not
     the oracle's has none, and is counted."""
     by_words = {one.words: one for one in served if one.words is not None}
     errors: list[float] = []
     first: list[float] = []
+    exact: list[float] = []
     odd = 0
     for words, at in stamps.items():
         one = by_words.get(words)
@@ -101,13 +105,18 @@ def stamp_errors(served: Sequence[Served], stamps: Mapping[str, Sequence[int]]) 
         found = [(ours - theirs) / 1e3 for ours, theirs in zip(at, one.sent_ns, strict=True)]
         errors += found
         first += found[:1]
+        uncertain = frozenset(bounds.get(words, ()))
+        exact += [error for number, error in enumerate(found) if number not in uncertain]
     names = [f"stamp_p{share * 100:g}_us" for share in STAMP_SHARES]
     firsts = [f"first_p{share * 100:g}_us" for share in STAMP_SHARES]
-    amounts, amounts_first = (quantiles(map(abs, each), STAMP_SHARES) for each in (errors, first))
+    exacts = [f"exact_p{share * 100:g}_us" for share in STAMP_SHARES]
+    amounts, amounts_first, amounts_exact = (quantiles(map(abs, each), STAMP_SHARES) for each in (errors, first, exact))
     signed = quantiles(errors, (0.5,))
     return {
         **_named(names, amounts),
         **_named(firsts, amounts_first),
+        **_named(exacts, amounts_exact),
+        "bound_share": 1 - len(exact) / len(errors) if errors else None,
         "stamp_signed_us": signed[0] if signed else None,
         "unmatched": float(odd),
     }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from instrument.bars import Bar
+from instrument.bars import Bar, stamps_said
 from instrument.cell import Cell
 from instrument.collected import Point, spread
 from instrument.conditions import Cores, no_namespaces, spinning, veth
@@ -78,7 +78,7 @@ def special_bars(points: Sequence[Point]) -> list[Bar]:
             if point is not None and middle is not None and tail is not None:
                 place = f"C = {point.concurrency}, {condition}"
                 asked = f"Error of {what} stamps: median below 10 µs, p99 below 50 µs, {place}"
-                found.append(Bar(asked, f"{middle:.1f} µs, {tail:.1f} µs", middle.middle < 10 and tail.middle < 50))
+                found.append(Bar(asked, stamps_said(point, name), middle.middle < 10 and tail.middle < 50))
     point = by_name.get(name_of(OURS, MANY))
     reported, answered = spread(point, "reported"), spread(point, "answered")
     failed, memory = spread(point, "failed"), spread(point, "peak_mib")

@@ -142,11 +142,12 @@ def test_errors_have_their_sign_and_stamps_their_amount() -> None:
     assert found["ttft_p50_ms"] == pytest.approx(2.5)
     asked = [served(0, 0, [1_000_000, 2_000_000]), served(1, 0, [1_000_000])]
     stamps = {prompt(0): [997_000, 2_009_000], prompt(1): [1_000_000, 1_000_001], "another": [5]}
-    errors = stamp_errors(asked, stamps)
+    errors = stamp_errors(asked, stamps, {prompt(0): [1]})
     assert errors["stamp_p50_us"] == pytest.approx(6)
     assert errors["stamp_signed_us"] == pytest.approx(3)
     assert errors["first_p99_us"] == pytest.approx(3)
     assert errors["unmatched"] == 2
+    assert (errors["exact_p99_us"], errors["bound_share"]) == (pytest.approx(3), 0.5)
 
 
 def test_a_probe_before_the_round_does_not_count() -> None:

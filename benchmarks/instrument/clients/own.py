@@ -13,10 +13,8 @@ from typing import Any
 from instrument.cell import MODEL, prompt
 from instrument.clients.job import Job, body
 from runner.engine.verdict import Verdict
-from runner.load.capture import CaptureReader
-from runner.load.exchange import read_exchange
 from runner.load.generator import Load, LoadGenerator
-from runner.load.reading import judge_exchange
+from runner.load.reading import Judged, read_captures
 from runner.record.clock import RunClock
 
 
@@ -43,40 +41,38 @@ def main() -> None:
     clock = RunClock()
     captures, main_cpu = asyncio.run(_run(job, clock))
     before = time.process_time()
-    rows, worker_cpu, clocks = [], 0.0, {"kernel": 0, "user": 0}
-    for capture in captures:
-        reader = CaptureReader(capture)
-        for captured in reader:
-            done = read_exchange(captured, kernel=True)
-            clocks[done.clock] += 1
-            rows.append(_row(done, clock.origin_ns))
-        if reader.closing is not None:
-            worker_cpu += reader.closing.cpu_seconds
+    heard = read_captures(captures, model=MODEL, stream=True)
+    after_cpu = time.process_time() - before
+    rows = [_row(one, clock.origin_ns) for one in heard.judged]
     told = {
         "requests": rows,
-        "round_cpu_s": worker_cpu,
+        "round_cpu_s": sum(process.cpu_seconds for process in heard.processes),
         "round_main_cpu_s": main_cpu,
-        "after_cpu_s": time.process_time() - before,
-        "kernel_clock": clocks["kernel"],
-        "user_clock": clocks["user"],
+        "after_cpu_s": after_cpu,
+        "kernel_clock": sum(one.exchange.clock == "kernel" for one in heard.judged),
+        "capture_bytes": sum(capture.stat().st_size for capture in captures),
+        "processes": [process.model_dump(mode="json") for process in heard.processes],
         "worker_peak_mib": resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024,
-        "peak_mib": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
+        "own_peak_mib": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
     }
     job.result.write_text(json.dumps(told))
 
 
-def _row(done: Any, origin_ns: int) -> dict[str, Any]:
-    judged = judge_exchange(done, model=MODEL, stream=True)
-    reply = judged.reply
-    if judged.verdict is not Verdict.OK or reply is None or reply.first_token_ns is None or done.last_byte_ns is None:
-        return {"prompt": prompt(done.index), "failed": f"{judged.verdict}: {judged.detail}"}
+def _row(judged: Judged, origin_ns: int) -> dict[str, Any]:
+    done, reply = judged.exchange, judged.reply
+    said = prompt(done.index)
+    if judged.verdict is not Verdict.OK or reply is None or reply.first_token_ns is None:
+        return {"prompt": said, "failed": f"{judged.verdict}: {judged.detail}"}
+    if done.sent_ns is None or done.last_byte_ns is None:
+        return {"prompt": said, "failed": "without its own times"}
     return {
-        "prompt": prompt(done.index),
+        "prompt": said,
         "sent_ns": done.sent_ns + origin_ns,
         "ended_ns": done.last_byte_ns + origin_ns,
         "ttft_s": (reply.first_token_ns - done.sent_ns) / 1e9,
         "e2e_s": (done.last_byte_ns - done.sent_ns) / 1e9,
         "stamps_ns": [at + origin_ns for at in reply.event_ns],
+        "bounds": [number for number, _ in reply.event_bounds],
         "failed": "",
     }
 

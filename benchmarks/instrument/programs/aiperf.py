@@ -70,7 +70,7 @@ class AIPerf:
                 flights.append((begin, begin + round(metrics["request_latency"]["value"] * 1e6)))
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise Unreadable(f"{type(error).__name__}: {error}") from None
-        return Reported(ttft, e2e, stamps, flights, failed)
+        return Reported(ttft, e2e, stamps, flights=flights, failed=failed)
 
 
 def _offsets() -> list[tuple[int, int]]:

@@ -69,4 +69,4 @@ class InferencePerf:
                 flights.append((round(row["start_time"] * 1e9), round(row["end_time"] * 1e9)))
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise Unreadable(f"{type(error).__name__}: {error}") from None
-        return Reported(ttft, e2e, stamps, flights, failed)
+        return Reported(ttft, e2e, stamps, flights=flights, failed=failed)

@@ -45,6 +45,7 @@ class Client:
             ttft_s=[row.get("ttft_s", (row["stamps_ns"][0] - row["sent_ns"]) / 1e9) for row in rows],
             e2e_s=[row.get("e2e_s", (row["ended_ns"] - row["sent_ns"]) / 1e9) for row in rows],
             stamps={row["prompt"]: row["stamps_ns"] for row in rows},
+            bounds={row["prompt"]: row["bounds"] for row in rows if row.get("bounds")},
             flights=[(row["sent_ns"], row["ended_ns"]) for row in rows],
             failed=len(told["requests"]) - len(rows),
             notes={key: value for key, value in told.items() if key != "requests"},
