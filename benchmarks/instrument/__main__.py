@@ -37,11 +37,19 @@ def main() -> int:
     os.sched_setaffinity(0, {found.server})
     began = time.monotonic()
     cells = [CELLS[each].shortened(given.share) for each in given.concurrency]
-    results = sweep(programs, cells, repeats=given.repeats, rival_repeats=given.rival_repeats, cores=found, say=_say)
+    results = sweep(
+        programs,
+        cells,
+        repeats=given.repeats,
+        other_repeats=given.other_repeats,
+        slope=given.slope,
+        cores=found,
+        say=_say,
+    )
     hard = None
     if given.special:
         compared = [one for one in programs if one.name in (OURS, BARE, "aiohttp")]
-        hard, more = special(compared, found, repeats=given.rival_repeats, share=given.share, say=_say)
+        hard, more = special(compared, found, repeats=given.other_repeats, share=given.share, say=_say)
         skipped += more
     hardest = list(hard.points().values()) if hard else []
     outcome = Outcome(cells, programs, results.points(), hardest, skipped, time.monotonic() - began)
@@ -61,8 +69,9 @@ def _arguments() -> argparse.Namespace:
     commas = lambda text: text.split(",")  # noqa: E731 - a name for one word
     parser.add_argument("--only", type=commas, help=f"of {','.join(names)}")
     parser.add_argument("--concurrency", type=lambda text: [int(each) for each in text.split(",")], default=list(CELLS))
-    parser.add_argument("--repeats", type=int, default=3, help="runs of each of ours and of the plain clients")
-    parser.add_argument("--rival-repeats", type=int, default=2, help="runs of each whole program of others")
+    parser.add_argument("--repeats", type=int, default=3, help="runs of each point, of ours and the bare protocol")
+    parser.add_argument("--other-repeats", type=int, default=2, help="the same of the others, and of hard conditions")
+    parser.add_argument("--slope", action="store_true", help="also CPU as the slope between runs of two lengths")
     parser.add_argument("--share", type=float, default=1.0, help="of the requests: for a trial")
     parser.add_argument("--special", action=argparse.BooleanOptionalAction, default=True, help="the hard conditions")
     parser.add_argument("--install-only", action="store_true")

@@ -15,6 +15,7 @@ from instrument.figures import Figures, figures
 from instrument.oracle import Oracle
 from instrument.programs.program import Program
 from instrument.reported import Reported, Unreadable
+from instrument.table import BARE, OURS, short_run
 from instrument.watched import run
 
 TOKENIZER = Path(__file__).parents[2] / "tests" / "real_engine" / "tiny-model"
@@ -97,16 +98,22 @@ def sweep(
     cells: list[Cell],
     *,
     repeats: int,
-    rival_repeats: int,
+    other_repeats: int,
+    slope: bool,
     cores: Cores,
     say: Callable[[str], None],
 ) -> Results:
-    """Every program in every cell, interleaved: one run of each, then again."""
+    """Every program in every cell, interleaved: a run of each, then again. Ours and the yardstick have `repeats` runs,
+    the others `other_repeats`; with `slope` whole programs have one more of one request a slot."""
     results = Results()
     for cell in cells:
-        for repeat in range(max(repeats, rival_repeats)):
+        for repeat in range(max(repeats, other_repeats)):
             for program in rotated(programs, repeat):
-                if repeat < (rival_repeats if program.rival else repeats):
+                if repeat < (repeats if program.name in (OURS, BARE) else other_repeats):
                     say(f"C = {cell.concurrency}, run {repeat + 1}: {program.name}")
                     results.take(program, cell, cores)
+        for program in programs if slope else ():
+            if program.rival or program.name == OURS:
+                say(f"C = {cell.concurrency}, one request a slot: {program.name}")
+                results.take(program, cell.shortened(0), cores, name=short_run(program.name))
     return results

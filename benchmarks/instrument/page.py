@@ -16,7 +16,7 @@ from instrument.cell import Cell
 from instrument.collected import Point
 from instrument.programs.program import Program
 from instrument.special import special_bars, special_table
-from instrument.table import cell_table, ratio_table
+from instrument.table import cell_table, ratio_table, slope_table
 
 PAGE = Path(__file__).parents[2] / "docs" / "instrument-benchmark.md"
 HEAD = """# The load generator against others
@@ -57,6 +57,8 @@ def markdown_of(outcome: Outcome) -> str:
             parts.append(cell_table(cell, found))
     if outcome.points:
         parts.append("## Ratios\n\n" + ratio_table(outcome.points, names, numbers))
+    if by_lengths := slope_table(outcome.points, names, outcome.cells):
+        parts.append(by_lengths)
     if outcome.special:
         parts.append("## Where it is hard\n\n" + special_table(outcome.special))
     rivals = [program.name for program in outcome.programs if program.rival]

@@ -10,6 +10,12 @@ from instrument.collected import Point, ratio, spread
 OURS, BARE = "ours", "bare protocol"
 NONE = "–"
 
+
+def short_run(program: str) -> str:
+    """The name under which a program's run of one request a slot is."""
+    return f"{program}, one request a slot"
+
+
 HEADERS = (
     "Program",
     "CPU µs per chunk",
@@ -88,6 +94,24 @@ def ratio_table(points: Mapping[tuple[str, int], Point], programs: Sequence[str]
         if name != OURS:
             rows.append([f"{name} ÷ ours", *(_ratio(points.get((name, c)), points.get((OURS, c))) for c in cells)])
     return markdown(headers, rows)
+
+
+def slope_table(points: Mapping[tuple[str, int], Point], programs: Sequence[str], cells: Sequence[Cell]) -> str:
+    """CPU of whole runs as the slope between two lengths, in µs per chunk: a program's start does not count, what it
+    does after the round does. Empty where no program was run in two lengths."""
+    rows = []
+    for name in programs:
+        found = [_slope(points, name, cell) for cell in cells]
+        if any(found):
+            rows.append([name, *(NONE if each is None else f"{each:.1f}" for each in found)])
+    headers = ["CPU µs per chunk, by two lengths", *(f"C = {cell.concurrency:,}" for cell in cells)]
+    return markdown(headers, rows) if rows else ""
+
+
+def _slope(points: Mapping[tuple[str, int], Point], name: str, cell: Cell) -> float | None:
+    long, short = (spread(points.get((each, cell.concurrency)), "whole_cpu_s") for each in (name, short_run(name)))
+    chunks = (cell.requests - cell.shortened(0).requests) * cell.events
+    return None if long is None or short is None or not chunks else (long.middle - short.middle) / chunks * 1e6
 
 
 def _ratio(over: Point | None, under: Point | None) -> str:

@@ -25,7 +25,7 @@ from instrument.programs.plain import CLIENTS
 from instrument.programs.program import Program
 from instrument.quantiles import quantile
 from instrument.reported import Reported, Unreadable
-from instrument.table import BARE, OURS
+from instrument.table import BARE, OURS, short_run, slope_table
 from instrument.watched import Sample
 
 TINY = Cell(2, 5, events=4, gap_s=0.005, first_after_s=0.005)
@@ -162,6 +162,13 @@ def test_a_probe_before_the_round_does_not_count() -> None:
 def test_the_turns_change() -> None:
     turns = [rotated([client(OURS), client(BARE)], by) for by in range(3)]
     assert [[one.name for one in turn] for turn in turns] == [[OURS, BARE], [BARE, OURS], [OURS, BARE]]
+
+
+def test_the_slope_is_between_the_two_lengths() -> None:
+    cell = Cell(2, 12, events=100)
+    points = dict([point("slow", 2, whole_cpu_s=7.0), point(short_run("slow"), 2, whole_cpu_s=6.0)])
+    assert "| slow | 1000.0 |" in slope_table(points, ["slow", "other"], [cell])
+    assert slope_table({("slow", 2): points["slow", 2]}, ["slow"], [cell]) == ""
 
 
 # Bars -------------------------------------------------------------------------------------------------
