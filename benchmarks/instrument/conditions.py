@@ -70,16 +70,16 @@ def spinning(core: int) -> Iterator[None]:
         child.wait()
 
 
-def no_namespaces() -> str | None:
-    """Why there can be no way through namespaces, None where there can."""
-    if os.geteuid() != 0:
-        return "it needs root"
-    return None if shutil.which("ip") else "it needs the program ip (iproute2)"
+class NoNamespaces(Exception):
+    """There can be no way through network namespaces here; the text says why."""
 
 
 @contextlib.contextmanager
 def veth() -> Iterator[Way]:
-    """Two network namespaces and a veth pair between them, as the way to a Pod has. Removed afterwards."""
+    """Two network namespaces and a veth pair between them, as the way to a Pod has. Removed afterwards. Raises
+    NoNamespaces."""
+    if os.geteuid() != 0 or shutil.which("ip") is None:
+        raise NoNamespaces("it needs root, and the program ip (iproute2)")
     client, server = f"instrument-c{os.getpid()}", f"instrument-s{os.getpid()}"
     ends = (f"ic{os.getpid()}"[:15], f"is{os.getpid()}"[:15])
     try:
@@ -97,4 +97,6 @@ def veth() -> Iterator[Way]:
 
 
 def _ip(*words: str) -> None:
-    subprocess.run(["ip", *words], check=True, capture_output=True, text=True)
+    ended = subprocess.run(["ip", *words], check=False, capture_output=True, text=True)
+    if ended.returncode:
+        raise NoNamespaces(f"ip {' '.join(words)}: {ended.stderr.strip()}")

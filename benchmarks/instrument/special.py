@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from instrument.bars import Bar, stamps_said
 from instrument.cell import Cell
 from instrument.collected import Point, spread
-from instrument.conditions import Cores, no_namespaces, spinning, veth
+from instrument.conditions import Cores, NoNamespaces, spinning, veth
 from instrument.measure import Results
 from instrument.programs.program import Program
 from instrument.table import OURS, markdown
@@ -28,14 +28,14 @@ def special(
             say(f"{SPIN}, C = {cells[SPIN].concurrency}: {program.name}")
             with spinning(cores.client):
                 results.take(program, cells[SPIN], cores, name=name_of(program.name, SPIN))
-    if why := no_namespaces():
-        skipped.append(f"{VETH}: {why}")
-    else:
+    try:
         with veth() as way:
             for _ in range(repeats):
                 for program in programs:
                     say(f"{VETH}, C = {cells[VETH].concurrency}: {program.name}")
                     results.take(program, cells[VETH], cores, way, name=name_of(program.name, VETH))
+    except NoNamespaces as error:
+        skipped.append(f"{VETH}: {error}")
     for program in programs:
         if program.name == OURS:
             say(f"{MANY}, C = {cells[MANY].concurrency}: {program.name}")
