@@ -68,10 +68,15 @@ async def send(
     )
 
     def named(path: Path) -> str:
-        return path.relative_to(context.directory).as_posix() + PACKED
+        return packed_name(path, context.directory)
 
     # A large round takes a while to read, and a signal is to be heard meanwhile.
     return await asyncio.to_thread(read_captures, captures, model=model, stream=stream, artifact=named)
+
+
+def packed_name(path: Path, directory: Path) -> str:
+    """How the journal names a capture, which by the time of reading may not be packed yet."""
+    return path.relative_to(directory).as_posix().removesuffix(PACKED) + PACKED
 
 
 def captures(folder: Path, place: Place, kind: str = "") -> list[Path]:

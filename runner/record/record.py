@@ -121,14 +121,18 @@ class Record:
 
 def read_record(directory: Path) -> Record:
     """The record in a run directory. Raises JournalError."""
+    return build_record(read_plan(directory), read_journal(directory / JOURNAL))
+
+
+def read_plan(directory: Path) -> Plan:
+    """The plan in a run directory. Raises JournalError."""
     path = directory / PLAN
     try:
-        plan = Plan.model_validate_json(path.read_text(encoding="utf-8"))
+        return Plan.model_validate_json(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise JournalError(f"{path} cannot be read: {error.strerror}; is {directory} a run directory?") from None
     except ValidationError as error:
         raise JournalError(f"{path} is not a plan of this version: {error.errors()[0]['msg']}") from None
-    return build_record(plan, read_journal(directory / JOURNAL))
 
 
 def build_record(plan: Plan, journal: Iterable[events.Event]) -> Record:

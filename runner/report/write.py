@@ -27,7 +27,11 @@ class Reported:
 
 def make_report(directory: Path, language: str | None = None) -> Reported:
     """Read the record and compute everything; writes nothing. Raises JournalError."""
-    record = read_record(directory)
+    return report_of(read_record(directory), language)
+
+
+def report_of(record: Record, language: str | None = None) -> Reported:
+    """Everything that is computed from a record."""
     results = run_checks(record)
     return Reported(
         record,
@@ -38,15 +42,19 @@ def make_report(directory: Path, language: str | None = None) -> Reported:
     )
 
 
-def make_tables(directory: Path, names: Sequence[str], language: str | None = None) -> str:
-    """Some tables of the report alone, in Markdown. Raises JournalError."""
-    record = read_record(directory)
+def tables_of(record: Record, names: Sequence[str], language: str | None = None) -> str:
+    """Some tables of the report alone, in Markdown."""
     return render_tables(record, run_checks(record), names, language)
 
 
 def write_report(directory: Path) -> Reported:
     """Compute and write both files. Raises JournalError, OSError."""
     reported = make_report(directory)
+    write_files(directory, reported)
+    return reported
+
+
+def write_files(directory: Path, reported: Reported) -> None:
+    """Write both files. Raises OSError."""
     write_whole(directory / RESULT, reported.result)
     write_whole(directory / REPORT, reported.report)
-    return reported

@@ -7,7 +7,7 @@ from journals import BY_HAND, make_events, make_plan, restored, saved
 
 from runner.cli.progress import Progress
 from runner.engine.verdict import Verdict
-from runner.load.closed_loop import InFlight
+from runner.load.generator import InFlight
 from runner.record import events
 from runner.record.events import RequestDone
 
