@@ -346,6 +346,8 @@ def _last_words(asked_for: dict[str, Any]) -> str | None:
     """The last message, its beginning: by it a client that sends no index can be known again."""
     messages = asked_for.get("messages")
     content = messages[-1].get("content") if isinstance(messages, list) and messages else None
+    if isinstance(content, list) and content and isinstance(content[0], dict):
+        content = content[0].get("text")  # some clients send parts
     return content[:80] if isinstance(content, str) else None
 
 

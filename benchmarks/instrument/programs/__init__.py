@@ -1,0 +1,1 @@
+"""The programs that are measured: how each is called for a task, and how its result is read."""
