@@ -20,7 +20,7 @@ from loopback import LoopbackServer
 
 from runner.load.capture import Captured, CaptureReader, CaptureWriter, Closing
 from runner.load.closed_loop import ClosedLoop, Round, Trouble
-from runner.load.connection import Connection
+from runner.load.connection import Connection, TlsConnection
 from runner.load.destination import Address, Destination
 from runner.load.dial import Line
 from runner.load.exchange import Exchange, read_exchange
@@ -43,6 +43,7 @@ class _Read:
     """What one connection of the client has read so far."""
 
     size: int = 0
+    raw: int = 0
     closed: bool = False
     news: asyncio.Event = field(default_factory=asyncio.Event)
 
@@ -72,6 +73,14 @@ class Wire:
         read = _READ.setdefault(self.writer.get_extra_info("peername"), _Read())
         async with asyncio.timeout(PATIENCE):
             while read.size < self.sent and not read.closed:
+                read.news.clear()
+                await read.news.wait()
+
+    async def taken_raw(self, size: int) -> None:
+        """Wait until the client has read so many bytes of what TLS made of them."""
+        read = _READ.setdefault(self.writer.get_extra_info("peername"), _Read())
+        async with asyncio.timeout(PATIENCE):
+            while read.raw < size and not read.closed:
                 read.news.clear()
                 await read.news.wait()
 
@@ -318,13 +327,21 @@ async def _stopped_by(stop: asyncio.Event | None, loop: ClosedLoop) -> Any:
 @contextlib.contextmanager
 def _reads_are_counted() -> Iterator[None]:
     """So that a server can wait until the client has read: nothing of a reader is changed."""
-    take, close = Connection._take, Connection.close
+    take, close, tls_take = Connection._take, Connection.close, TlsConnection._take
 
     def counting(self: Connection, data: bytes, notes: Any, seen: int) -> None:
         read = _READ.setdefault(self._sock.getsockname(), _Read())
         read.size += len(data)
         try:
             take(self, data, notes, seen)
+        finally:
+            read.news.set()
+
+    def counting_raw(self: TlsConnection, data: bytes, notes: Any, seen: int) -> None:
+        read = _READ.setdefault(self._sock.getsockname(), _Read())
+        read.raw += len(data)
+        try:
+            tls_take(self, data, notes, seen)
         finally:
             read.news.set()
 
@@ -335,7 +352,11 @@ def _reads_are_counted() -> Iterator[None]:
             read.closed = True
             read.news.set()
 
-    with mock.patch.object(Connection, "_take", counting), mock.patch.object(Connection, "close", closing):
+    with (
+        mock.patch.object(Connection, "_take", counting),
+        mock.patch.object(Connection, "close", closing),
+        mock.patch.object(TlsConnection, "_take", counting_raw),
+    ):
         try:
             yield
         finally:
