@@ -22,7 +22,7 @@ from itertools import accumulate, pairwise
 from pathlib import Path
 from typing import IO, Any, cast
 
-from runner.load.arrival import Arrival
+from runner.load.arrival import OUTCOMES, Arrival
 from runner.load.stamps import raw_stamps
 
 _FORMAT = 1
@@ -156,6 +156,8 @@ class CaptureReader:
             count, size = value["reads"], value["size"]
             if count < 0 or size < 0:
                 raise ValueError(f"request {value['index']} has {count} reads of {size} bytes")
+            if value["outcome"] not in OUTCOMES:
+                raise ValueError(f"request {value['index']} ended as {value['outcome']}")
             stamps = _read_numbers(file, 2 * count)
             seen, sizes = _read_numbers(file, count), _read_numbers(file, count)
             data = file.read(size)

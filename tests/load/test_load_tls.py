@@ -6,11 +6,11 @@ import asyncio
 import contextlib
 import ssl
 from collections.abc import Awaitable, Callable
-from pathlib import Path
 
 import pytest
 import uvloop
 from load_bytes import END, MODEL, TEXT, WORDS, chunked_head, completion, delta, events, head, piece, plain, role, sse
+from load_tls import believing, serving
 from load_wire import Played, Server, Wire, numbered, play, run, says
 from loopback import LoopbackServer
 
@@ -18,20 +18,6 @@ from runner.engine.verdict import Verdict
 from runner.load.reading import Judged, judge_exchange
 from runner.record.clock import RunClock
 from runner.tls import trusted
-
-PEM = Path(__file__).with_name("loopback.pem")
-"""A key, and a certificate of localhost, 127.0.0.1 and ::1 that it signed itself, until 2120. It opens nothing."""
-
-
-def serving(version: ssl.TLSVersion = ssl.TLSVersion.TLSv1_3) -> ssl.SSLContext:
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(PEM)
-    context.maximum_version = version
-    return context
-
-
-def believing() -> ssl.SSLContext:
-    return ssl.create_default_context(cafile=str(PEM))
 
 
 def judged(played: Played, *, stream: bool = False) -> list[Judged]:
