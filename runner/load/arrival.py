@@ -5,13 +5,16 @@ from dataclasses import dataclass, field
 
 from runner.load.stamps import Note
 
+OUTCOMES = ("complete", "closed", "reset", "not-http", "refused", "timed-out", "interrupted")
+"""How a request may end, as its connection and its slot see it."""
+
 
 @dataclass(frozen=True, slots=True)
 class Arrival:
     """One request that is over, and each read of its answer.
 
     Times are nanoseconds of the monotonic clock. `connect_ns` are those at which its connection was asked for and was
-    open, None where one was open already. `outcome` is as `Connection`'s, or refused, timed-out or interrupted.
+    open, None where one was open already. `outcome` is one of `OUTCOMES`.
     """
 
     index: int

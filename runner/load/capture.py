@@ -14,6 +14,7 @@ import gzip
 import json
 import struct
 import sys
+import zlib
 from array import array
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
@@ -21,11 +22,18 @@ from itertools import accumulate, pairwise
 from pathlib import Path
 from typing import IO, Any, cast
 
-from runner.load.arrival import Arrival
+from runner.load.arrival import OUTCOMES, Arrival
 from runner.load.stamps import raw_stamps
 
 _FORMAT = 1
 _GZIP = b"\x1f\x8b"
+
+
+_UNREADABLE = (
+    *(OSError, EOFError, ValueError, KeyError, TypeError, AttributeError),
+    *(OverflowError, MemoryError, RecursionError, zlib.error),
+)
+"""What reading something else raises."""
 
 
 class CaptureError(Exception):
@@ -124,8 +132,8 @@ class CaptureReader:
         try:
             with _opened(self.path) as file:
                 yield from self._requests(file)
-        except (OSError, EOFError, ValueError, KeyError, TypeError) as error:
-            raise CaptureError(f"{self.path} cannot be read: {error}") from None
+        except _UNREADABLE as error:
+            raise CaptureError(f"{self.path} cannot be read: {error or type(error).__name__}") from None
 
     def read_closing(self) -> Closing | None:
         """What the process said of itself; None where the file was cut off. Raises CaptureError."""
@@ -146,6 +154,10 @@ class CaptureReader:
                 self.closing = Closing(**closing)
                 return
             count, size = value["reads"], value["size"]
+            if count < 0 or size < 0:
+                raise ValueError(f"request {value['index']} has {count} reads of {size} bytes")
+            if value["outcome"] not in OUTCOMES:
+                raise ValueError(f"request {value['index']} ended as {value['outcome']}")
             stamps = _read_numbers(file, 2 * count)
             seen, sizes = _read_numbers(file, count), _read_numbers(file, count)
             data = file.read(size)

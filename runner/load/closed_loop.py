@@ -10,9 +10,11 @@ from dataclasses import dataclass
 from time import monotonic_ns
 from typing import Protocol
 
+from runner.engine.verdict import Verdict
 from runner.load.arrival import Arrival
 from runner.load.connection import Connection
 from runner.load.dial import Line, dial
+from runner.load.exchange import VERDICTS, closed_early
 
 STALLED_SECONDS = 5.0
 """An answer that has begun and of which nothing came for so long is said to be stalled."""
@@ -77,6 +79,7 @@ class ClosedLoop:
         self.round, self.numbers, self.keep, self.trouble = round_, numbers, keep, trouble
         self.seen = Counts()
         self.over = False
+        self._failed: Exception | None = None
         self._slots = [_Slot(self) for _ in range(round_.slots)]
         self._busy = 0
         self._empty = asyncio.Event()
@@ -88,7 +91,7 @@ class ClosedLoop:
             await asyncio.gather(*(slot.open_ahead() for slot in self._slots))
 
     async def run(self) -> None:
-        """Send until nothing is left, and wait for the last answer."""
+        """Send until nothing is left, and wait for the last answer. What `keep` or `trouble` raises ends it."""
         loop = asyncio.get_running_loop()
         limit = None if self.round.seconds is None else loop.call_later(self.round.seconds, self.wind_down)
         self._busy = len(self._slots)
@@ -103,6 +106,8 @@ class ClosedLoop:
                 limit.cancel()
             self.close()
             await asyncio.gather(looking, return_exceptions=True)
+        if self._failed is not None:
+            raise self._failed
 
     def wind_down(self) -> None:
         """Send nothing more; what is under way may end."""
@@ -115,7 +120,8 @@ class ClosedLoop:
             slot.give_up("interrupted", "given up: nothing more was to be measured")
 
     def close(self) -> None:
-        """Give all connections back."""
+        """Send nothing more, and give all connections back; what is under way is lost."""
+        self.over = True
         for slot in self._slots:
             slot.close()
 
@@ -125,15 +131,24 @@ class ClosedLoop:
         if not self._busy:
             self._empty.set()
 
-    def note(self, arrival: Arrival, status: int | None) -> None:
-        """Count a request that is over, by what can be seen of it."""
+    def put_away(self, arrival: Arrival, status: int | None) -> None:
+        """Count a request that is over, by what can be seen of it, and have it kept."""
         self.seen.done += 1
-        kind = arrival.outcome if arrival.outcome != "complete" else None
-        if kind is None and status is not None and status != 200:
-            kind = "http-error"
-        if kind is not None:
-            words = f"HTTP {status}" if kind == "http-error" else arrival.detail
-            self.trouble(Trouble(kind, arrival.index, arrival.ended_ns, words))
+        if self._failed is not None:
+            return
+        try:
+            self._note(arrival, status)
+            self.keep(arrival)
+        except Exception as error:
+            self._failed = error  # what cannot be kept is not to be measured
+            self.stop()
+
+    def _note(self, arrival: Arrival, status: int | None) -> None:
+        broken = closed_early(arrival.data) if arrival.outcome == "closed" else VERDICTS.get(arrival.outcome)
+        if broken is not None and broken is not Verdict.INTERRUPTED:
+            self.trouble(Trouble(broken.value, arrival.index, arrival.ended_ns, arrival.detail))
+        elif broken is None and status is not None and status != 200:
+            self.trouble(Trouble(Verdict.HTTP_ERROR.value, arrival.index, arrival.ended_ns, f"HTTP {status}"))
 
     def look(self) -> None:
         """Look at every request under way: since when nothing came, and what status its answer has."""
@@ -169,7 +184,7 @@ class _Slot:
 
     async def open_ahead(self) -> None:
         """Have a connection when the first request is to be sent, if one is to be had by then."""
-        with contextlib.suppress(OSError):
+        with contextlib.suppress(OSError, ValueError):
             async with asyncio.timeout(self._owner.round.timeout):
                 await self._open()
 
@@ -185,7 +200,7 @@ class _Slot:
         self._told = False
         owner.seen.sent += 1
         self._timer = self._loop.call_later(owner.round.timeout, self._timed_out)
-        if self._connection is not None and self._connection.open:
+        if self._connection is not None and self._connection.usable():
             self._send(self._connection)
         else:
             self._opening = self._loop.create_task(self._open_and_send())
@@ -199,8 +214,8 @@ class _Slot:
         asked = monotonic_ns()
         try:
             await self._open()
-        except OSError as error:
-            self._ended("refused", error.strerror or str(error))
+        except (OSError, ValueError) as error:  # no ValueError but of a name that TLS cannot ask for
+            self._ended("refused", getattr(error, "strerror", None) or str(error))
             return
         self._connect = asked, monotonic_ns()
         if self._connection is not None:
@@ -235,8 +250,7 @@ class _Slot:
                 connection.close()
         self.next()  # first the next request goes out, then the last one is put away
         arrival = Arrival(index, planned, connect, sent, ended, outcome, detail, *heard)
-        self._owner.note(arrival, status)
-        self._owner.keep(arrival)
+        self._owner.put_away(arrival, status)
 
     def look(self, now: int) -> int | None:
         """Since when the request under way has had no byte; None where none is under way."""
@@ -257,6 +271,10 @@ class _Slot:
         return since
 
     def close(self) -> None:
-        """Give the connection back."""
+        """Give the connection back, or leave off opening one."""
+        if self._timer is not None:
+            self._timer.cancel()
+        if self._opening is not None:
+            self._opening.cancel()
         if self._connection is not None:
             self._connection.close()

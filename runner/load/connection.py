@@ -4,6 +4,7 @@ In the round bytes and stamps are kept, and the parser is asked for nothing but 
 """
 
 import asyncio
+import contextlib
 from collections.abc import Callable, Sequence
 from socket import socket
 from ssl import MemoryBIO, SSLError, SSLObject, SSLWantReadError
@@ -32,7 +33,7 @@ class Connection:
         self._loop = asyncio.get_running_loop()
         self._sock, self._fd, self._receive, self._ended = sock, sock.fileno(), sock.recvmsg, ended
         self.open, self._active = True, False
-        self._unsent = b""
+        self._unsent: bytes | memoryview = b""
         self._begin()
         self._loop.add_reader(self._fd, self._readable)
 
@@ -52,6 +53,12 @@ class Connection:
         host, port = self._sock.getpeername()[:2]
         return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
+    def usable(self) -> bool:
+        """Whether another request may be sent. The server's end, or something that nobody asked for, may lie unread."""
+        if self.open:
+            self._readable()
+        return self.open
+
     def send(self, request: bytes) -> int:
         """Send a whole request at once, so far as the kernel takes it; the monotonic time just before."""
         self._begin()
@@ -61,13 +68,15 @@ class Connection:
         self._push(payload)
         return sent_ns
 
-    def _push(self, payload: bytes) -> None:
+    def _push(self, payload: bytes | memoryview) -> None:
         try:
             taken = self._sock.send(payload)
         except BlockingIOError:
             taken = 0
         except OSError as error:
-            self._loop.call_soon(self._broken, error)  # whoever sends hears first that it was sent
+            self._loop.remove_writer(self._fd)
+            self._unsent = payload
+            self._loop.call_soon(self._unsendable, error)  # whoever sends hears first that it was sent
             return
         if taken == len(payload):
             if self._unsent:
@@ -76,10 +85,20 @@ class Connection:
             return
         if not self._unsent:
             self._loop.add_writer(self._fd, self._writable)
-        self._unsent = payload[taken:]
+        self._unsent = memoryview(payload)[taken:]
 
     def _writable(self) -> None:
         self._push(self._unsent)
+
+    def _unsendable(self, error: OSError) -> None:
+        # A server may have answered before it stopped to listen.
+        with contextlib.suppress(OSError):
+            while self._active:
+                data, notes, _, _ = self._receive(READ, ROOM)
+                if not data:
+                    break
+                self._take(data, notes, monotonic_ns())
+        self._broken(error)
 
     def _readable(self) -> None:
         try:
@@ -118,7 +137,7 @@ class Connection:
 
     def on_message_begin(self) -> None:
         """The parser's word. A second response to one request: the connection is out of step."""
-        self._surplus = self._complete
+        self._surplus = self._surplus or self._complete
 
     def on_message_complete(self) -> None:
         """The parser's word, of an interim response, too."""
@@ -165,7 +184,8 @@ class TlsConnection(Connection):
             super()._take(data, notes, seen)
             return
         self._incoming.write(data)
-        plain, over = [], False
+        plain, over = list[bytes](), False
+        fault: SSLError | None = None
         try:
             while piece := self._tls.read(READ):
                 plain.append(piece)
@@ -173,11 +193,13 @@ class TlsConnection(Connection):
         except SSLWantReadError:
             pass
         except SSLError as error:
-            self._broken(error)
-            return
+            fault = error
         if reply := self._outgoing.read():
-            self._push(self._unsent + reply)
+            self._push(b"".join((self._unsent, reply)))
+        self._surplus = self._surplus or over or fault is not None
         if plain:
             super()._take(b"".join(plain), notes, seen)
-        if over and self.open:
+        if fault is not None:
+            self._broken(fault)
+        elif over and self.open:
             super()._take(b"", notes, seen)

@@ -32,7 +32,8 @@ class Destination:
         if parts.scheme not in ("http", "https") or not parts.hostname:
             raise ValueError(f"{endpoint} is no http URL")
         tls = parts.scheme == "https"
-        return cls(parts.hostname, parts.port or (443 if tls else 80), tls, parts.netloc, parts.path.rstrip("/"))
+        authority = parts.netloc.rpartition("@")[2]
+        return cls(parts.hostname, parts.port or (443 if tls else 80), tls, authority, parts.path.rstrip("/"))
 
     def request(self, body: bytes, headers: list[tuple[str, str]], *, keep_alive: bool) -> bytes:
         """A whole request as it goes over the wire. No proxy of the environment is asked: it would join the path."""

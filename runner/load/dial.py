@@ -1,6 +1,7 @@
 """Opening a connection: TCP to the first address that takes one, and TLS above it where the URL says so."""
 
 import asyncio
+import os
 import socket
 import ssl
 from collections.abc import Callable, Sequence
@@ -47,7 +48,8 @@ async def _connected(line: Line) -> socket.socket:
             await asyncio.get_running_loop().sock_connect(sock, address)
         except OSError as error:
             sock.close()
-            failed = failed or error
+            # The event loop's words for it are "Connect call failed".
+            failed = failed or (error if error.errno is None else OSError(error.errno, os.strerror(error.errno)))
         except BaseException:
             sock.close()
             raise

@@ -1,5 +1,6 @@
 """One request and its answer as HTTP has it, read from a capture after the round."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -9,7 +10,7 @@ from runner.engine.verdict import Verdict
 from runner.load.capture import Captured
 
 _INTERIM = 200
-_VERDICTS = {
+VERDICTS = {
     "refused": Verdict.REFUSED,
     "reset": Verdict.RESET,
     "timed-out": Verdict.TIMED_OUT,
@@ -74,12 +75,21 @@ def read_exchange(captured: Captured, *, kernel: bool) -> Exchange:
     if captured.outcome == "closed":
         done.transport, done.detail = _closed(response)
     elif captured.outcome != "complete":
-        done.transport, done.detail = _VERDICTS[captured.outcome], captured.detail
+        done.transport, done.detail = VERDICTS[captured.outcome], captured.detail
     elif not response.complete:
         done.transport, done.detail = Verdict.MALFORMED, fault or "its answer is not complete"
     if done.transport is None and done.chunks:
         done.last_byte_ns = done.chunks[-1][0]
     return done
+
+
+def closed_early(data: Iterable[bytes]) -> Verdict | None:
+    """What it means that the server closed the connection after these bytes; None: so it ended its answer."""
+    response = _Response()
+    for piece in data:
+        if response.feed(piece) is not None or response.headed:
+            break
+    return _closed(response)[0]
 
 
 def _closed(response: "_Response") -> tuple[Verdict | None, str]:

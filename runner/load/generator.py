@@ -109,7 +109,8 @@ class LoadGenerator:
     ) -> list[Path]:
         """Send every request, and write what comes into captures, whose paths come back, one a process.
 
-        When `stop` is set nothing more is sent, and what is under way is captured as interrupted. Raises LoadError.
+        When `stop` is set nothing more is sent, and what is under way is captured as interrupted. When it raises or is
+        cancelled its processes are ended, for nobody hears them any more. Raises LoadError.
         """
         if not load.requests:
             return []
@@ -130,6 +131,10 @@ class LoadGenerator:
             for process in working:
                 process.tell("go")
             await asyncio.gather(*(process.heard("done", hear, number) for number, process in enumerate(working)))
+        except BaseException:
+            self._processes = self._processes[count:]
+            await asyncio.gather(*(process.end() for process in working))
+            raise
         finally:
             stopping.cancel()
             await asyncio.gather(stopping, return_exceptions=True)

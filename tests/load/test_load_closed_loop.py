@@ -7,19 +7,17 @@ import time
 from itertools import pairwise
 
 import pytest
-from load_wire import MODEL, Server, Wire, completion, error_json, head, plain, run, send
+from load_bytes import MODEL, completion, error_json, head, plain
+from load_wire import PATIENCE, Server, Wire, nothing_more, numbered, play, run, send
 
 from runner.engine.verdict import Verdict
-from runner.load.closed_loop import InFlight
+from runner.load.arrival import Arrival
+from runner.load.capture import CaptureWriter
+from runner.load.closed_loop import ClosedLoop
 from runner.load.exchange import Exchange
 from runner.load.reading import judge_exchange
-from runner.record.clock import RunClock
 
 OK = plain(completion())
-
-
-def numbered(count: int, start: int = 0) -> list[bytes]:
-    return [b'{"n": %d}' % number for number in range(start, start + count)]
 
 
 async def at_once(wire: Wire, _: bytes) -> None:
@@ -73,7 +71,8 @@ def test_one_slot_sends_one_after_the_other() -> None:
 @pytest.mark.parametrize("first_index", [0, 7])
 def test_every_body_is_sent_once_in_order_and_comes_back_by_index(concurrency: int, first_index: int) -> None:
     """The answers come back in another order than the requests were sent."""
-    bodies = numbered(20, first_index)
+    given = numbered(20)
+    bodies = [given[(first_index + number) % 20] for number in range(20)]  # in turn by number
 
     async def answer(wire: Wire, body: bytes) -> None:
         await asyncio.sleep(0.001 * ((int(body[6:-1]) * 7) % 11))
@@ -81,7 +80,7 @@ def test_every_body_is_sent_once_in_order_and_comes_back_by_index(concurrency: i
 
     async def main() -> tuple[Server, list[Exchange]]:
         async with Server(answer) as server:
-            return server, await send(server, bodies, concurrency=concurrency, first_index=first_index)
+            return server, await send(server, given, concurrency=concurrency, first_index=first_index)
 
     server, done = run(main())
     assert sorted(server.bodies) == sorted(bodies)
@@ -113,7 +112,7 @@ def test_no_bodies_send_nothing() -> None:
             return server, await send(server, [], concurrency=4)
 
     server, done = run(main())
-    assert (done, server.connections) == ([], 0)
+    assert (done, server.bodies) == ([], [])
 
 
 @pytest.mark.parametrize("concurrency", [1, 4])
@@ -182,7 +181,7 @@ def test_stop_ends_the_loop_at_once_and_nothing_is_sent_after_it() -> None:
             began = time.monotonic()
             done = await send(server, numbered(100), concurrency=3, stop=stop, timeout=60)
             assert time.monotonic() - began < 30
-            await asyncio.sleep(0.1)
+            await nothing_more(server)
             return server, done
 
     server, done = run(main())
@@ -194,34 +193,17 @@ def test_stop_ends_the_loop_at_once_and_nothing_is_sent_after_it() -> None:
     assert all(one.last_byte_ns is None for one in done[5:])
 
 
-def test_stop_between_two_answers_sends_no_more() -> None:
-    """Set by whoever listens, at the moment when a slot is free: no request is under way."""
-    stop = asyncio.Event()
-
-    async def main() -> tuple[Server, list[Exchange]]:
-        async with Server(at_once) as server:
-            done = await send(
-                server, numbered(10), stop=stop, listen=lambda seen: stop.set() if seen.done == 4 else None
-            )
-            await asyncio.sleep(0.05)
-            return server, done
-
-    server, done = run(main())
-    assert server.bodies == numbered(4)
-    assert [verdict(one) for one in done] == [Verdict.OK] * 4
-
-
 def test_a_stop_that_was_set_before_sends_nothing() -> None:
     async def main() -> tuple[Server, list[Exchange]]:
         stop = asyncio.Event()
         stop.set()
         async with Server(at_once) as server:
             done = await send(server, numbered(5), concurrency=2, stop=stop)
-            await asyncio.sleep(0.05)
+            await nothing_more(server)
             return server, done
 
     server, done = run(main())
-    assert (server.connections, done) == (0, [])
+    assert (server.bodies, done) == ([], [])
 
 
 def test_a_cancelled_loop_leaves_nothing_behind() -> None:
@@ -240,38 +222,47 @@ def test_a_cancelled_loop_leaves_nothing_behind() -> None:
 
         async with Server(answer) as server:
             loop = asyncio.ensure_future(send(server, numbered(9), concurrency=3, timeout=60))
-            await asyncio.wait_for(full.wait(), 10)
+            await asyncio.wait_for(full.wait(), PATIENCE)
             loop.cancel()
             with pytest.raises(asyncio.CancelledError):
                 await loop
-            await asyncio.wait_for(left.wait(), 10)
+            await asyncio.wait_for(left.wait(), PATIENCE)
         return server
 
     assert len(run(main()).bodies) == len(gone) == 3
 
 
-def test_a_listener_that_fails_ends_the_loop_with_its_error() -> None:
-    """The other slots' requests are given up: nobody would read their answers, and nothing is sent any more."""
-    full = asyncio.Event()
+def test_what_cannot_be_kept_ends_the_loop_with_its_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A full disk, say. The other slots' requests are given up, and nothing is sent any more."""
+    full, left = asyncio.Event(), asyncio.Event()
+    gone: list[bytes] = []
 
-    def listen(_: InFlight) -> None:
-        raise RuntimeError("the terminal is gone")
+    def keep(self: CaptureWriter, arrival: Arrival) -> None:
+        raise OSError("no space is left")
+
+    monkeypatch.setattr(CaptureWriter, "__call__", keep)
 
     async def main() -> Server:
         async def answer(wire: Wire, body: bytes) -> None:
             if server.in_flight == 3:
                 full.set()
-            await (full.wait() if body == numbered(1)[0] else wire.gone())
-            await wire.send(OK)
+            if body == numbered(1)[0]:
+                await full.wait()
+                await wire.send(OK)
+                return
+            await wire.gone()
+            gone.append(body)
+            if len(gone) >= 2:
+                left.set()
 
         async with Server(answer) as server:
-            with pytest.raises(RuntimeError, match="the terminal is gone"):
-                await send(server, numbered(9), concurrency=3, timeout=60, listen=listen)
-            assert len(asyncio.all_tasks()) <= 1 + server.connections  # the server's own
-            await asyncio.sleep(0.05)
+            with pytest.raises(OSError, match="no space is left"):
+                await send(server, numbered(9), concurrency=3, timeout=60)
+            await asyncio.wait_for(left.wait(), PATIENCE)
+            await nothing_more(server)
         return server
 
-    assert len(run(main()).bodies) == 3
+    assert len(run(main()).bodies) <= 4  # three, and the one whose sending was before the keeping
 
 
 def test_a_server_that_closes_after_every_answer_is_connected_anew() -> None:
@@ -290,50 +281,52 @@ def test_a_server_that_closes_after_every_answer_is_connected_anew() -> None:
     assert server.connections == 8
 
 
-# What others watch ------------------------------------------------------------------------------------
+@pytest.mark.parametrize("concurrency", [2, 5])
+def test_no_more_than_one_slot_is_idle_while_work_remains(concurrency: int) -> None:
+    """The server holds every answer until C - 1 requests are there: a loop that has two slots idle, because the next
+    request waits for something other than its own slot's answer, would never end."""
+    count = concurrency * 10
+
+    async def main() -> tuple[Server, list[int]]:
+        enough = asyncio.Event()
+        counts: list[int] = []
+
+        async def answer(wire: Wire, _: bytes) -> None:
+            enough.set()
+            while server.in_flight < concurrency - 1 and len(server.bodies) < count:
+                enough.clear()
+                await asyncio.wait_for(enough.wait(), PATIENCE)
+            counts.append(server.in_flight)
+            await wire.send(OK)
+
+        async with Server(answer) as server:
+            done = await send(server, numbered(count), concurrency=concurrency, timeout=60)
+            assert [verdict(one) for one in done] == [Verdict.OK] * count
+        return server, counts
+
+    server, counts = run(main())
+    assert server.most_in_flight <= concurrency
+    assert min(counts[: count - concurrency]) >= concurrency - 1
 
 
-def test_what_is_listened_to_counts_every_request() -> None:
-    seen: list[tuple[int, int]] = []
-    progress = InFlight()
+def test_the_next_request_goes_out_before_the_last_one_is_put_away(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Writing what came must not keep the slot idle."""
+    sent_when_kept: list[int] = []
+    loops: list[ClosedLoop] = []
+    kept = CaptureWriter.__call__
 
-    async def main() -> list[Exchange]:
+    def keep(self: CaptureWriter, arrival: Arrival) -> None:
+        sent_when_kept.append(loops[0].seen.sent)
+        kept(self, arrival)
+
+    async def opened(loop: ClosedLoop) -> None:
+        loops.append(loop)
+
+    monkeypatch.setattr(CaptureWriter, "__call__", keep)
+
+    async def main() -> None:
         async with Server(at_once) as server:
-            return await send(
-                server,
-                numbered(9),
-                concurrency=3,
-                progress=progress,
-                listen=lambda now: seen.append((now.sent, now.done)),
-            )
+            await play(server, numbered(4), opened=opened)
 
     run(main())
-    assert [answered for _, answered in seen] == list(range(1, 10))
-    assert all(answered <= sent <= answered + 2 for sent, answered in seen)
-    assert (progress.sent, progress.done) == (9, 9)
-
-
-@pytest.mark.parametrize("name", ["HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"])
-def test_a_proxy_in_the_environment_is_ignored(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    for other in ("NO_PROXY", "no_proxy"):
-        monkeypatch.delenv(other, raising=False)
-    monkeypatch.setenv(name, "http://127.0.0.1:1")
-
-    async def main() -> list[Exchange]:
-        async with Server(at_once) as server:
-            return await send(server, numbered(2))
-
-    assert [verdict(one) for one in run(main())] == [Verdict.OK] * 2
-
-
-def test_a_clock_that_started_earlier_gives_later_stamps() -> None:
-    """Stamps are the run's, not the loop's own."""
-    clock = RunClock()
-    time.sleep(0.02)
-
-    async def main() -> list[Exchange]:
-        async with Server(at_once) as server:
-            return await send(server, numbered(1), clock=clock)
-
-    [done] = run(main())
-    assert done.planned_ns >= 20_000_000
+    assert sent_when_kept == [2, 3, 4, 4]

@@ -5,22 +5,8 @@ from __future__ import annotations
 from itertools import pairwise
 
 import pytest
-from load_wire import (
-    END,
-    MODEL,
-    TEXT,
-    WORDS,
-    Server,
-    Wire,
-    chunked_head,
-    completion,
-    events,
-    head,
-    piece,
-    run,
-    send,
-    settle,
-)
+from load_bytes import END, MODEL, TEXT, WORDS, chunked_head, completion, events, head, piece
+from load_wire import Server, Wire, run, send
 
 from runner.engine.verdict import Verdict
 from runner.load.exchange import Exchange
@@ -32,7 +18,7 @@ def one(pieces: list[bytes], count: int = 1, concurrency: int = 1) -> tuple[Serv
 
     async def answer(wire: Wire, _: bytes) -> None:
         for data in pieces:
-            await settle()
+            await wire.taken()
             await wire.send(data)
 
     async def main() -> tuple[Server, list[Exchange]]:
@@ -82,7 +68,8 @@ def test_a_plain_reply_is_stamped_after_the_server_sent_it() -> None:
     assert (found.reply.first_token_ns, found.reply.last_token_ns) == (None, None)  # nobody saw a token come
     sends = server.wires[0].sends
     in_order(done.planned_ns, done.sent_ns, server.arrived[0], sends[0], done.first_byte_ns, sends[1])
-    in_order(sends[1], done.chunks[0][0], sends[2], done.chunks[1][0], done.last_byte_ns)
+    assert [data for _, data in done.chunks] == [b"", body[:50], body[50:]]
+    in_order(sends[1], done.chunks[1][0], sends[2], done.chunks[2][0], done.last_byte_ns)
 
 
 def test_the_first_byte_is_not_the_first_token() -> None:

@@ -8,15 +8,12 @@ import socket
 import time
 
 import pytest
-from load_wire import (
+from load_bytes import (
     DONE,
     END,
     MODEL,
     TEXT,
     WORDS,
-    Answer,
-    Server,
-    Wire,
     chunked_head,
     completion,
     delta,
@@ -25,36 +22,16 @@ from load_wire import (
     events,
     final_usage,
     head,
-    judged,
     piece,
     plain,
     role,
-    run,
-    send,
-    settle,
     sse,
 )
+from load_wire import Server, Wire, ask, run, says, send
 
 from runner.engine.reply import Usage
 from runner.engine.verdict import Verdict
 from runner.load.reading import Judged, judge_exchange
-
-
-def says(data: bytes, *, then: str = "stay") -> Answer:
-    """Send these bytes, then `stay` for the next request, `close` (FIN), `reset` (RST), or `hang`."""
-
-    async def answer(wire: Wire, _: bytes) -> None:
-        if data:
-            await wire.send(data)
-        if then == "close":
-            await wire.close()
-        elif then == "reset":
-            await settle()  # an RST would overtake what the client has not read yet
-            await wire.reset()
-        elif then == "hang":
-            await wire.gone()
-
-    return answer
 
 
 def failed(found: Judged, verdict: Verdict, *words: str) -> Judged:
@@ -81,7 +58,7 @@ def test_a_plain_reply_is_ok(framing: str) -> None:
         "chunked": says(chunked_head("application/json") + piece(body[:9]) + piece(body[9:]) + END),
         "until-close": says(head(connection="close") + body, then="close"),
     }
-    found = judged(answers[framing])
+    found = ask(answers[framing])
     assert (found.verdict, found.detail) == (Verdict.OK, "")
     assert found.reply is not None
     assert found.reply.text == TEXT
@@ -93,7 +70,7 @@ def test_a_plain_reply_is_ok(framing: str) -> None:
 
 
 def test_a_stream_is_ok() -> None:
-    found = judged(says(sse(events())), stream=True)
+    found = ask(says(sse(events())), stream=True)
     assert (found.verdict, found.detail) == (Verdict.OK, "")
     assert found.reply is not None
     assert found.reply.text == TEXT
@@ -113,14 +90,14 @@ REFUSALS = [
 @pytest.mark.parametrize("stream", [False, True])
 @pytest.mark.parametrize(("status", "kind", "words"), REFUSALS)
 def test_another_status_is_an_http_error(status: int, kind: str, words: str, stream: bool) -> None:
-    found = judged(says(plain(error_json(status, kind, words), status)), stream=stream)
+    found = ask(says(plain(error_json(status, kind, words), status)), stream=stream)
     failed(found, Verdict.HTTP_ERROR, f"HTTP {status}", kind, words)
     assert found.exchange.status == status
 
 
 def test_another_status_stays_an_http_error_when_its_words_are_cut() -> None:
     body = error_json(500, "InternalServerError", "out of memory")
-    found = judged(says(head(500, content_length=len(body) + 50) + body, then="close"))
+    found = ask(says(head(500, content_length=len(body) + 50) + body, then="close"))
     failed(found, Verdict.HTTP_ERROR, "HTTP 500", "out of memory")
     assert found.exchange.transport is Verdict.TRUNCATED
 
@@ -150,13 +127,13 @@ def completion_elsewhere(status: int) -> bytes:
 @pytest.mark.parametrize("stream", [False, True])
 def test_an_error_object_under_200_is_an_in_band_error(stream: bool) -> None:
     body = error_json(500, "InternalServerError", "CUDA out of memory")
-    failed(judged(says(plain(body)), stream=stream), Verdict.IN_BAND_ERROR, "CUDA out of memory")
+    failed(ask(says(plain(body)), stream=stream), Verdict.IN_BAND_ERROR, "CUDA out of memory")
 
 
 @pytest.mark.parametrize("last", [[DONE], []], ids=["with-DONE", "without-DONE"])
 def test_an_error_event_in_a_stream_is_an_in_band_error(last: list[bytes]) -> None:
     error = event(error_json(500, "InternalServerError", "EngineCore died"))
-    found = judged(says(sse([role(), delta(WORDS[0]), error, *last])), stream=True)
+    found = ask(says(sse([role(), delta(WORDS[0]), error, *last])), stream=True)
     failed(found, Verdict.IN_BAND_ERROR, "EngineCore died")
     assert found.reply is not None
     assert found.reply.text == WORDS[0]
@@ -165,7 +142,7 @@ def test_an_error_event_in_a_stream_is_an_in_band_error(last: list[bytes]) -> No
 @pytest.mark.parametrize("then", ["close", "reset"])
 def test_an_error_that_the_engine_stated_wins_over_the_broken_connection(then: str) -> None:
     error = event(error_json(500, "InternalServerError", "EngineCore died"))
-    found = judged(says(chunked_head() + piece(role()) + piece(error), then=then), stream=True)
+    found = ask(says(chunked_head() + piece(role()) + piece(error), then=then), stream=True)
     failed(found, Verdict.IN_BAND_ERROR, "EngineCore died")
     assert found.exchange.transport is not None
 
@@ -176,8 +153,8 @@ def test_an_error_that_the_engine_stated_wins_over_the_broken_connection(then: s
 @pytest.mark.parametrize("missing", [1, 40, len(completion())])
 def test_fewer_bytes_than_promised_are_truncated(missing: int) -> None:
     body = completion()
-    found = judged(says(head(content_length=len(body)) + body[: len(body) - missing], then="close"))
-    failed(found, Verdict.TRUNCATED, "without sending complete message body")
+    found = ask(says(head(content_length=len(body)) + body[: len(body) - missing], then="close"))
+    failed(found, Verdict.TRUNCATED, f"after {len(body) - missing} of the {len(body)} bytes")
     assert found.exchange.last_byte_ns is None
     assert found.exchange.body == body[: len(body) - missing]
 
@@ -185,7 +162,7 @@ def test_fewer_bytes_than_promised_are_truncated(missing: int) -> None:
 def test_a_whole_reply_of_which_more_was_promised_is_truncated() -> None:
     """The JSON is complete; the server promised more. The text is kept, the verdict is a failure."""
     body = completion()
-    found = judged(says(head(content_length=len(body) + 1) + body, then="close"))
+    found = ask(says(head(content_length=len(body) + 1) + body, then="close"))
     failed(found, Verdict.TRUNCATED)
     assert found.reply is not None
     assert found.reply.text == TEXT
@@ -195,8 +172,8 @@ def test_a_whole_reply_of_which_more_was_promised_is_truncated() -> None:
 def test_chunks_without_the_last_one_are_truncated(stream: bool) -> None:
     parts = events() if stream else [completion()]
     kind = "text/event-stream" if stream else "application/json"
-    found = judged(says(chunked_head(kind) + b"".join(piece(part) for part in parts), then="close"), stream=stream)
-    failed(found, Verdict.TRUNCATED, "incomplete chunked read")
+    found = ask(says(chunked_head(kind) + b"".join(piece(part) for part in parts), then="close"), stream=stream)
+    failed(found, Verdict.TRUNCATED, "before the last chunk")
     assert found.reply is not None
     assert found.reply.text == TEXT
     assert found.exchange.last_byte_ns is None
@@ -220,7 +197,7 @@ def test_a_stream_that_closes_in_order_before_its_end_is_truncated(case: str, fr
         answer = says(sse(parts))
     else:
         answer = says(head(kind="text/event-stream", connection="close") + b"".join(parts), then="close")
-    found = judged(answer, stream=True)
+    found = ask(answer, stream=True)
     failed(found, Verdict.TRUNCATED, words)
     assert found.exchange.transport is None
     assert found.reply is not None
@@ -231,13 +208,13 @@ def test_a_stream_that_closes_in_order_before_its_end_is_truncated(case: str, fr
 
 
 def test_a_reply_without_text_is_empty() -> None:
-    failed(judged(says(plain(completion("")))), Verdict.EMPTY)
-    failed(judged(says(sse([role(), delta("", "stop"), DONE])), stream=True), Verdict.EMPTY)
+    failed(ask(says(plain(completion("")))), Verdict.EMPTY)
+    failed(ask(says(sse([role(), delta("", "stop"), DONE])), stream=True), Verdict.EMPTY)
 
 
 def test_a_reply_of_zero_tokens_is_empty() -> None:
     usage = {"prompt_tokens": 11, "completion_tokens": 0, "total_tokens": 11}
-    failed(judged(says(plain(completion(usage=usage)))), Verdict.EMPTY, "0 completion tokens")
+    failed(ask(says(plain(completion(usage=usage)))), Verdict.EMPTY, "0 completion tokens")
 
 
 # timed-out --------------------------------------------------------------------------------------------
@@ -263,7 +240,7 @@ async def _drip_heads(wire: Wire, _: bytes) -> None:
         await asyncio.sleep(0.03)
 
 
-LIMIT = 0.25
+LIMIT = 0.4
 SLOW = {
     "nothing-comes": (says(b"", then="hang"), False, None),
     "heads-and-nothing": (says(head(content_length=9), then="hang"), False, 200),
@@ -280,24 +257,24 @@ SLOW = {
 def test_no_complete_answer_within_the_limit_is_timed_out(case: str) -> None:
     """However busy the server looks: the limit is for the whole exchange, not from byte to byte."""
     answer, stream, status = SLOW[case]
-    found = judged(answer, stream=stream, timeout=LIMIT)
-    failed(found, Verdict.TIMED_OUT, "0.25 s")
+    found = ask(answer, stream=stream, timeout=LIMIT)
+    failed(found, Verdict.TIMED_OUT, "0.4 s")
     assert found.exchange.status == status
     assert (found.reply is None) == (status is None)
-    assert (found.exchange.first_byte_ns is None) == (status is None)
+    assert (found.exchange.first_byte_ns is None) == (case == "nothing-comes")
     assert found.exchange.last_byte_ns is None
 
 
 def test_a_timed_out_stream_keeps_what_came() -> None:
     answer, stream, _ = SLOW["stream-stalls"]
-    reply = judged(answer, stream=stream, timeout=LIMIT).reply
+    reply = ask(answer, stream=stream, timeout=LIMIT).reply
     assert reply is not None
     assert reply.text == WORDS[0]
     assert reply.first_token_ns is not None
 
 
 def test_an_error_status_whose_words_never_end_is_an_http_error() -> None:
-    found = judged(says(head(503, content_length=99) + b'{"error"', then="hang"), timeout=LIMIT)
+    found = ask(says(head(503, content_length=99) + b'{"error"', then="hang"), timeout=LIMIT)
     failed(found, Verdict.HTTP_ERROR, "HTTP 503")
     assert found.exchange.transport is Verdict.TIMED_OUT
 
@@ -334,7 +311,7 @@ def test_a_reset_that_comes_at_once_is_no_answer() -> None:
     async def main() -> list[Judged]:
         async with Server(says(b""), greet=Wire.reset) as server:
             done = await send(server, [b"{}"] * 20)
-            assert server.connections == 20
+            assert server.connections in (20, 21)  # one was opened before the round
         return [judge_exchange(one, model=MODEL, stream=False) for one in done]
 
     for found in run(main()):
@@ -343,13 +320,13 @@ def test_a_reset_that_comes_at_once_is_no_answer() -> None:
 
 
 def test_a_connection_that_closes_without_an_answer_is_reset() -> None:
-    assert failed(judged(says(b"", then="close")), Verdict.RESET).reply is None
-    assert failed(judged(says(head()[:20], then="close")), Verdict.RESET).reply is None
+    assert failed(ask(says(b"", then="close")), Verdict.RESET).reply is None
+    assert failed(ask(says(head()[:20], then="close")), Verdict.RESET).reply is None
 
 
 def test_a_reset_inside_a_plain_body_is_reset() -> None:
     body = completion()
-    found = judged(says(head(content_length=len(body)) + body[:-1], then="reset"))
+    found = ask(says(head(content_length=len(body)) + body[:-1], then="reset"))
     failed(found, Verdict.RESET)
     assert found.exchange.status == 200
     assert found.exchange.body == body[:-1]
@@ -357,7 +334,7 @@ def test_a_reset_inside_a_plain_body_is_reset() -> None:
 
 
 def test_a_reset_inside_a_stream_is_reset() -> None:
-    found = judged(says(chunked_head() + piece(role()) + piece(delta(WORDS[0])), then="reset"), stream=True)
+    found = ask(says(chunked_head() + piece(role()) + piece(delta(WORDS[0])), then="reset"), stream=True)
     failed(found, Verdict.RESET)
     assert found.reply is not None
     assert found.reply.text == WORDS[0]
@@ -365,20 +342,29 @@ def test_a_reset_inside_a_stream_is_reset() -> None:
 
 def test_a_reset_after_done_is_reset() -> None:
     """The engine said everything and the transport broke: still no answer that ended in order."""
-    failed(judged(says(sse(events())[: -len(END)], then="reset"), stream=True), Verdict.RESET)
+    failed(ask(says(sse(events())[: -len(END)], then="reset"), stream=True), Verdict.RESET)
 
 
-def test_something_that_is_no_http_is_reset() -> None:
-    assert failed(judged(says(b"SSH-2.0-OpenSSH_9.6\r\n\r\n", then="close")), Verdict.RESET).reply is None
-    failed(judged(says(chunked_head() + piece(role()) + b"zz\r\n", then="hang"), stream=True), Verdict.RESET)
+def test_something_that_is_no_http_is_malformed() -> None:
+    found = failed(ask(says(b"SSH-2.0-OpenSSH_9.6\r\n\r\n", then="hang")), Verdict.MALFORMED, "no HTTP")
+    assert found.reply is None
+    cut = chunked_head() + piece(role()) + piece(delta(WORDS[0])) + b"zz\r\n"
+    found = failed(ask(says(cut, then="hang"), stream=True), Verdict.MALFORMED, "no HTTP")
+    assert found.reply is not None
+    assert found.reply.text == WORDS[0]
+
+
+def test_another_protocol_is_malformed() -> None:
+    upgrade = b"HTTP/1.1 101 Switching Protocols\r\nconnection: upgrade\r\nupgrade: websocket\r\n\r\n\x81\x00"
+    failed(ask(says(upgrade, then="hang")), Verdict.MALFORMED, "no HTTP")
 
 
 # wrong-model, malformed -------------------------------------------------------------------------------
 
 
 def test_another_model_is_wrong_model() -> None:
-    failed(judged(says(plain(completion(model="other")))), Verdict.WRONG_MODEL, "'other'")
-    failed(judged(says(sse(events(model="other"))), stream=True), Verdict.WRONG_MODEL, "'other'")
+    failed(ask(says(plain(completion(model="other")))), Verdict.WRONG_MODEL, "'other'")
+    failed(ask(says(sse(events(model="other"))), stream=True), Verdict.WRONG_MODEL, "'other'")
 
 
 PAGE = b"<!DOCTYPE html><html><body>502 Bad Gateway</body></html>"
@@ -397,17 +383,17 @@ PAGE = b"<!DOCTYPE html><html><body>502 Bad Gateway</body></html>"
     ids=["html", "broken-json", "another-shape", "null", "binary"],
 )
 def test_something_else_under_200_is_malformed(body: bytes, kind: str, stream: bool) -> None:
-    failed(judged(says(plain(body, 200, kind)), stream=stream), Verdict.MALFORMED)
+    failed(ask(says(plain(body, 200, kind)), stream=stream), Verdict.MALFORMED)
 
 
 def test_a_stream_with_an_event_that_is_no_json_is_malformed() -> None:
-    found = judged(says(sse([role(), delta(WORDS[0]), event(b'{"choices": ['), DONE])), stream=True)
+    found = ask(says(sse([role(), delta(WORDS[0]), event(b'{"choices": ['), DONE])), stream=True)
     failed(found, Verdict.MALFORMED, "no JSON")
 
 
 def test_an_empty_body_under_200_is_no_answer() -> None:
-    failed(judged(says(plain(b""))), Verdict.MALFORMED)
-    failed(judged(says(plain(b"", 200, "text/event-stream")), stream=True), Verdict.TRUNCATED)
+    failed(ask(says(plain(b""))), Verdict.MALFORMED)
+    failed(ask(says(plain(b"", 200, "text/event-stream")), stream=True), Verdict.TRUNCATED)
 
 
 def test_a_compressed_reply_was_not_asked_for() -> None:
@@ -437,7 +423,8 @@ def test_a_request_under_way_when_the_run_is_stopped_is_interrupted(before: byte
     async def answer(wire: Wire, _: bytes) -> None:
         if before:
             await wire.send(before)
-        asyncio.get_running_loop().call_later(0.05, stop.set)
+        await wire.taken()
+        stop.set()
         await wire.gone()
         left.set()
 
@@ -450,5 +437,7 @@ def test_a_request_under_way_when_the_run_is_stopped_is_interrupted(before: byte
         return judge_exchange(done, model=MODEL, stream=True)
 
     found = failed(run(main()), Verdict.INTERRUPTED)
-    assert found.reply is None
     assert found.exchange.last_byte_ns is None
+    assert (found.reply is None) == (not before)
+    if found.reply is not None:
+        assert found.reply.text == (WORDS[0] if delta(WORDS[0]) in before else "")  # what had come is kept

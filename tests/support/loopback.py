@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
+import ssl
 from types import TracebackType
 from typing import Self
 
@@ -13,15 +14,19 @@ class LoopbackServer:
     test with faults fails at the end of the `async with`."""
 
     endpoint: str
+    port: int
 
-    def __init__(self) -> None:
+    def __init__(self, host: str = "127.0.0.1", tls: ssl.SSLContext | None = None) -> None:
+        self._host, self._tls = host, tls
         self.faults: list[Exception] = []
         self.connections = 0
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def __aenter__(self) -> Self:
-        self._server = await asyncio.start_server(self._connected, "127.0.0.1", 0)
-        self.endpoint = f"http://127.0.0.1:{self._server.sockets[0].getsockname()[1]}"
+        self._server = await asyncio.start_server(self._connected, self._host, 0, ssl=self._tls)
+        self.port = self._server.sockets[0].getsockname()[1]
+        name = f"[{self._host}]" if ":" in self._host else self._host
+        self.endpoint = f"{'http' if self._tls is None else 'https'}://{name}:{self.port}"
         return self
 
     async def __aexit__(
