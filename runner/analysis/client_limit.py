@@ -12,6 +12,8 @@ than the cell's name says. A closed loop that keeps up loses less than a hundred
 ENOUGH_WAVES = 2
 """The span of sending must hold so many requests one after another; in a shorter one the ramp at its beginning, and
 the requests that happened to be short, weigh more than an idle slot."""
+LAG_SECONDS = 0.01
+"""And it must be more than a busy machine's scheduler takes now and then: the kernel's stamps are not late by it."""
 LAG_SHARE = 0.05
 """A loop that is later than this share of a request's time, once in a hundred, sends the next request by as much too
 late, and by the user clock stamps by as much too late: the same 5 % that a figure's clock may be off."""
@@ -21,7 +23,8 @@ def client_limit(round_: Round) -> Absent | None:
     """Why the client's times of a round are not the engine's; None where nothing says so.
 
     It kept fewer than 95 % of the asked requests in flight, over a span that holds two requests one after another; or
-    its loop lag (p99, of the process that lagged most) was above 5 % of the median duration of the ok requests. Where
+    its loop lag (p99, of the process that lagged most) was above 10 ms and above 5 % of the median duration of the ok
+    requests. Where
     one request at a time is asked for, a pause between two of them is in no request's time and changes no batch: such a
     round is judged by its lag alone. One in which the client did not watch itself is not judged by its lag.
     """
@@ -44,6 +47,6 @@ def client_limit(round_: Round) -> Absent | None:
         return Absent("client-limit", {"achieved": achieved, "asked": wanted})
     if round_.client is not None and round_.client.processes:
         lag = max(one.loop_lag_p99_ns for one in round_.client.processes) / 1e9
-        if lag > LAG_SHARE * typical:
+        if lag > max(LAG_SECONDS, LAG_SHARE * typical):
             return Absent("client-lag", {"lag": lag, "duration": typical})
     return None

@@ -31,6 +31,9 @@ from .verdict import Verdict
 
 _BOM = b"\xef\xbb\xbf"
 _DONE = b"[DONE]"
+_CLOSING_NS = 1_000_000
+"""The last token's event and those that close a stream (finish reason, usage, [DONE]) are written one after the other,
+without a step of the engine between them: what they add to a read moves its stamp by less than this."""
 _LINE_END = re.compile(rb"\r\n|\n|\r")
 
 
@@ -82,6 +85,13 @@ class _Stamp:
     at: int
     exact: bool
     earliest: int | None
+
+    def closing(self) -> _Stamp:
+        """The same of the last event with a token, behind which come only those that close the stream."""
+        if self.exact:
+            return self
+        earliest = self.at - _CLOSING_NS if self.earliest is None else max(self.earliest, self.at - _CLOSING_NS)
+        return _Stamp(self.at, self.exact, earliest)
 
 
 class _Stamps:
@@ -209,6 +219,8 @@ class _Heard:
             if chunk.said or chunk.ids or rise:
                 stamps.append(chunk.stamp)
                 counts.append(len(chunk.ids or ()) if by_ids else rise)
+        if stamps:
+            stamps[-1] = stamps[-1].closing()  # nothing but closing events can stand behind the last
         known = (by_ids or by_usage) and min(counts, default=0) >= 0
         return tuple(stamps), tuple(counts) if known else None, by_ids
 

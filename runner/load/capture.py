@@ -27,6 +27,8 @@ from runner.load.stamps import raw_stamps
 
 _FORMAT = 1
 _GZIP = b"\x1f\x8b"
+_BUFFER = 128 << 10
+"""Bytes that are gathered for one write to the file: many are seldom, and each is short."""
 
 
 _UNREADABLE = (
@@ -83,33 +85,28 @@ class CaptureWriter:
     wall clock minus it before the round."""
 
     def __init__(self, path: Path, origin_ns: int, offset_ns: int) -> None:
-        self._file = path.open("wb")
+        self._file = path.open("wb", buffering=_BUFFER)
         self._line({"capture": _FORMAT, "origin_ns": origin_ns, "offset_ns": offset_ns})
 
     def __call__(self, arrival: Arrival) -> None:
         """Put one request away."""
-        data = b"".join(arrival.data)
-        self._line(
-            {
-                "index": arrival.index,
-                "planned_ns": arrival.planned_ns,
-                "connect_ns": arrival.connect_ns,
-                "sent_ns": arrival.sent_ns,
-                "ended_ns": arrival.ended_ns,
-                "outcome": arrival.outcome,
-                "detail": arrival.detail,
-                "reads": len(arrival.data),
-                "size": len(data),
-            }
-        )
-        self._file.write(raw_stamps(arrival.notes))
-        self._file.write(_numbers(arrival.seen))
-        self._file.write(_numbers(list(map(len, arrival.data))))
-        self._file.write(data)
-        self._file.write(b"\n")
+        sizes = list(map(len, arrival.data))
+        line = {
+            "index": arrival.index,
+            "planned_ns": arrival.planned_ns,
+            "connect_ns": arrival.connect_ns,
+            "sent_ns": arrival.sent_ns,
+            "ended_ns": arrival.ended_ns,
+            "outcome": arrival.outcome,
+            "detail": arrival.detail,
+            "reads": len(sizes),
+            "size": sum(sizes),
+        }
+        head = (_packed(line), raw_stamps(arrival.notes), _numbers(arrival.seen), _numbers(sizes))
+        self._file.write(b"".join([*head, *arrival.data, b"\n"]))
 
     def _line(self, value: dict[str, Any]) -> None:
-        self._file.write(json.dumps(value, separators=(",", ":")).encode() + b"\n")
+        self._file.write(_packed(value))
 
     def close(self, closing: Closing | None) -> None:
         """End the file, with what the process says of itself where the round came to its end."""
@@ -185,6 +182,10 @@ class CaptureReader:
                 value["detail"],
                 reads,
             )
+
+
+def _packed(value: dict[str, Any]) -> bytes:
+    return json.dumps(value, separators=(",", ":")).encode() + b"\n"
 
 
 def _numbers(values: Sequence[int]) -> bytes:

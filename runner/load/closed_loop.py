@@ -5,6 +5,7 @@ Everything happens in callbacks of the event loop: the read that ends a response
 
 import asyncio
 import contextlib
+from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from time import monotonic_ns
@@ -18,7 +19,9 @@ from runner.load.exchange import VERDICTS, closed_early
 
 STALLED_SECONDS = 5.0
 """An answer that has begun and of which nothing came for so long is said to be stalled."""
-_LOOK_SECONDS = 0.25
+_BEAT_SECONDS = 0.25
+_RESOLUTION_NS = 1_000_000
+"""An event loop's timers fire on whole milliseconds: so much later is no lag."""
 
 
 class Requests(Protocol):
@@ -66,7 +69,8 @@ class Counts:
 
 
 class ClosedLoop:
-    """One round of a process. `keep` takes each request that is over, `trouble` what is seen to go wrong."""
+    """One round of a process. `keep` takes each request that is over, `trouble` what is seen to go wrong; `beat` is
+    called four times a second, with how late that was, in nanoseconds."""
 
     def __init__(
         self,
@@ -75,13 +79,16 @@ class ClosedLoop:
         *,
         keep: Callable[[Arrival], None],
         trouble: Callable[[Trouble], None] = lambda _: None,
+        beat: Callable[[int], None] = lambda _: None,
     ) -> None:
-        self.round, self.numbers, self.keep, self.trouble = round_, numbers, keep, trouble
+        self.round, self.numbers, self.keep, self.trouble, self.beat = round_, numbers, keep, trouble, beat
         self.seen = Counts()
         self.over = False
         self._failed: Exception | None = None
         self._slots = [_Slot(self) for _ in range(round_.slots)]
         self._busy = 0
+        self._over: deque[tuple[Arrival, int | None]] = deque()
+        self._beating: asyncio.TimerHandle | None = None
         self._empty = asyncio.Event()
 
     async def open(self) -> None:
@@ -97,15 +104,14 @@ class ClosedLoop:
         self._busy = len(self._slots)
         for slot in self._slots:
             slot.next()
-        looking = asyncio.ensure_future(self._look())
+        self._next_beat()
         try:
             await self._empty.wait()
         finally:
-            looking.cancel()
-            if limit is not None:
-                limit.cancel()
+            for timer in (self._beating, limit):
+                if timer is not None:
+                    timer.cancel()
             self.close()
-            await asyncio.gather(looking, return_exceptions=True)
         if self._failed is not None:
             raise self._failed
 
@@ -128,20 +134,33 @@ class ClosedLoop:
     def idle(self) -> None:
         """A slot has nothing left to send."""
         self._busy -= 1
-        if not self._busy:
+        self._settle()
+
+    def _settle(self) -> None:
+        if not self._busy and not self._over:
             self._empty.set()
 
     def put_away(self, arrival: Arrival, status: int | None) -> None:
-        """Count a request that is over, by what can be seen of it, and have it kept."""
+        """Have a request that is over noted and kept: one in each turn of the event loop, between its reads, so that
+        answers that end together delay no read by more than one of them."""
         self.seen.done += 1
-        if self._failed is not None:
-            return
-        try:
-            self._note(arrival, status)
-            self.keep(arrival)
-        except Exception as error:
-            self._failed = error  # what cannot be kept is not to be measured
-            self.stop()
+        self._over.append((arrival, status))
+        if len(self._over) == 1:
+            asyncio.get_running_loop().call_soon(self._put_one_away)
+
+    def _put_one_away(self) -> None:
+        arrival, status = self._over[0]
+        if self._failed is None:
+            try:
+                self._note(arrival, status)
+                self.keep(arrival)
+            except Exception as error:
+                self._failed = error  # what cannot be kept is not to be measured
+                self.stop()
+        self._over.popleft()
+        if self._over:
+            asyncio.get_running_loop().call_soon(self._put_one_away)
+        self._settle()
 
     def _note(self, arrival: Arrival, status: int | None) -> None:
         broken = closed_early(arrival.data) if arrival.outcome == "closed" else VERDICTS.get(arrival.outcome)
@@ -156,10 +175,15 @@ class ClosedLoop:
         silent = [since for slot in self._slots if (since := slot.look(now)) is not None]
         self.seen.silent_ns = min(silent, default=None)
 
-    async def _look(self) -> None:
-        while True:
-            await asyncio.sleep(_LOOK_SECONDS)
-            self.look()
+    def _next_beat(self) -> None:
+        self._due = monotonic_ns() + int(_BEAT_SECONDS * 1e9)
+        self._beating = asyncio.get_running_loop().call_later(_BEAT_SECONDS, self._beat)
+
+    def _beat(self) -> None:
+        late = max(monotonic_ns() - self._due - _RESOLUTION_NS, 0)
+        self.look()
+        self.beat(late)
+        self._next_beat()
 
 
 class _Slot:

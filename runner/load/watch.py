@@ -1,6 +1,5 @@
 """What a process of the load generator sees of itself while a round runs: was it the limit?"""
 
-import asyncio
 import gc
 import resource
 import sys
@@ -11,10 +10,6 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-_TICK = 0.1
-"""Seconds between looks at the loop's lag: seldom, for each is a wake-up that nothing else needs."""
-_RESOLUTION_NS = 1_000_000
-"""An event loop's timers fire on whole milliseconds: so much later is no lag."""
 _SCHEDSTAT = Path("/proc/self/schedstat")
 
 
@@ -28,18 +23,16 @@ class SelfWatch:
         self.loop_lags = array("q")
         self.seconds = self.cpu_seconds = 0.0
         self.queued_seconds: float | None = None
-        self._ticking: asyncio.TimerHandle | None = None
 
-    async def __aenter__(self) -> Self:
+    def __enter__(self) -> Self:
         gc.collect()
         gc.freeze()
         gc.disable()
         self._queued = _queued_ns()
         self._cpu, self._began = time.process_time_ns(), time.monotonic_ns()
-        self._tick_again()
         return self
 
-    async def __aexit__(
+    def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.seconds = (time.monotonic_ns() - self._began) / 1e9
@@ -49,16 +42,10 @@ class SelfWatch:
             self.queued_seconds = (queued - self._queued) / 1e9
         gc.enable()
         gc.unfreeze()
-        if self._ticking is not None:
-            self._ticking.cancel()
 
-    def _tick_again(self) -> None:
-        self._due = time.monotonic_ns() + int(_TICK * 1e9)
-        self._ticking = asyncio.get_running_loop().call_later(_TICK, self._tick)
-
-    def _tick(self) -> None:
-        self.loop_lags.append(max(time.monotonic_ns() - self._due - _RESOLUTION_NS, 0))
-        self._tick_again()
+    def late(self, nanoseconds: int) -> None:
+        """Hear of a timer: how late it fired, beyond its resolution."""
+        self.loop_lags.append(nanoseconds)
 
 
 def quantile(values: Sequence[int], share: float) -> int | None:

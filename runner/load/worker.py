@@ -24,7 +24,6 @@ from runner.load.dial import Line
 from runner.load.stamps import enable_stamps, wall_offset
 from runner.load.watch import SelfWatch, peak_memory_bytes, quantile
 
-_TELL_SECONDS = 0.25
 LINE_LIMIT = 1 << 30
 """Bytes of one message: it may hold every prompt of an experiment."""
 
@@ -55,9 +54,15 @@ class Worker:
         writer = CaptureWriter(Path(told["capture"]), told["origin_ns"], offset)
         closing: Closing | None = None
         watch = SelfWatch()
-        loop = ClosedLoop(
-            round_, self._budget, keep=writer, trouble=lambda seen: self._trouble(seen, told["origin_ns"])
-        )
+
+        def beat(late_ns: int) -> None:
+            watch.late(late_ns)
+            self._progress(loop)
+
+        def trouble(seen: Trouble) -> None:
+            self._tell("trouble", seen={**asdict(seen), "at_ns": seen.at_ns - told["origin_ns"]})
+
+        loop = ClosedLoop(round_, self._budget, keep=writer, trouble=trouble, beat=beat)
         try:
             if await self._agreed(loop, reader):
                 await self._run(loop, watch, reader)
@@ -86,24 +91,18 @@ class Worker:
             await reader.readline()
             loop.stop()
 
-        async def progress() -> None:
-            while True:
-                await asyncio.sleep(_TELL_SECONDS)
-                seen = loop.seen
-                silent = None if seen.silent_ns is None else (monotonic_ns() - seen.silent_ns) / 1e9
-                self._tell("progress", sent=seen.sent, done=seen.done, silent_seconds=silent)
-
-        beside = [asyncio.ensure_future(one) for one in (stopped(), progress())]
+        stopping = asyncio.ensure_future(stopped())
         try:
-            async with watch:
+            with watch:
                 await loop.run()
         finally:
-            for task in beside:
-                task.cancel()
-            await asyncio.gather(*beside, return_exceptions=True)
+            stopping.cancel()
+            await asyncio.gather(stopping, return_exceptions=True)
 
-    def _trouble(self, seen: Trouble, origin_ns: int) -> None:
-        self._tell("trouble", seen={**asdict(seen), "at_ns": seen.at_ns - origin_ns})
+    def _progress(self, loop: ClosedLoop) -> None:
+        seen = loop.seen
+        silent = None if seen.silent_ns is None else (monotonic_ns() - seen.silent_ns) / 1e9
+        self._tell("progress", sent=seen.sent, done=seen.done, silent_seconds=silent)
 
 
 def _closing(loop: ClosedLoop, watch: SelfWatch, drift_ns: int) -> Closing:
