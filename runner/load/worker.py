@@ -22,7 +22,7 @@ from runner.load.capture import CaptureWriter, Closing
 from runner.load.closed_loop import ClosedLoop, Round, Trouble
 from runner.load.destination import Destination
 from runner.load.dial import Line
-from runner.load.stamps import enable_stamps, wall_offset
+from runner.load.stamps import enable_stamps, keep_stamping, wall_offset
 from runner.load.watch import SelfWatch, peak_memory_bytes, quantile
 
 _TELL_SECONDS = 0.25
@@ -153,9 +153,9 @@ def main(argv: list[str]) -> None:
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)  # whoever started us is told, puts things in order, and closes the socket
     control, budget = socket.socket(fileno=int(argv[0])), Budget(int(argv[1]))
-    # The kernel stamps from the first socket on that asks for it, a moment later: this one asks long before a round.
-    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as kept, contextlib.suppress(ConnectionError):
-        enable_stamps(kept)
+    with contextlib.ExitStack() as kept, contextlib.suppress(ConnectionError):
+        with contextlib.suppress(OSError):  # without it the first reads may lack their stamps, which will be said
+            kept.enter_context(keep_stamping())
         _runner()(Worker(control, budget).serve())
 
 
