@@ -48,7 +48,8 @@ class Worker:
             self._writer.close()
 
     def _tell(self, kind: str, **more: Any) -> None:
-        self._writer.write(json.dumps({"tell": kind, **more}).encode() + b"\n")
+        if not self._writer.is_closing():  # else nobody is left to hear it
+            self._writer.write(json.dumps({"tell": kind, **more}).encode() + b"\n")
 
     async def _round(self, told: dict[str, Any], reader: asyncio.StreamReader) -> None:
         round_ = _round(told)
@@ -84,7 +85,8 @@ class Worker:
 
     async def _run(self, loop: ClosedLoop, watch: SelfWatch, reader: asyncio.StreamReader) -> None:
         async def stopped() -> None:
-            await reader.readline()
+            with contextlib.suppress(ConnectionError):  # whoever told us is gone, and left words of ours unread
+                await reader.readline()
             loop.stop()
 
         async def progress() -> None:

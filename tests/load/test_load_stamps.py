@@ -15,7 +15,7 @@ from runner.engine.verdict import Verdict
 from runner.load import dial
 from runner.load.exchange import Exchange
 from runner.load.reading import judge_exchange
-from runner.load.stamps import enable_stamps
+from runner.load.stamps import ROOM, enable_stamps, keep_stamping
 
 
 def one(pieces: list[bytes], count: int = 1, concurrency: int = 1) -> tuple[Server, list[Exchange]]:
@@ -153,6 +153,17 @@ def test_a_client_that_reads_late_stamps_no_later() -> None:
     for (_, _, readable), (at, seen, _) in zip(times, played.captured[0].reads, strict=True):
         in_order(at, readable, seen)
     assert min(played.captured[0].lags) > 5_000_000
+
+
+def test_where_stamps_are_kept_the_first_read_of_all_has_one() -> None:
+    """The kernel begins some time after it was asked, for the first socket of the machine."""
+    with keep_stamping(), socket.create_server(("127.0.0.1", 0)) as server, socket.socket() as ours:
+        assert enable_stamps(ours) is None
+        ours.connect(server.getsockname())
+        with server.accept()[0] as theirs:
+            theirs.send(b"x")
+            data, notes, _, _ = ours.recvmsg(9, ROOM)
+    assert (data, len(notes)) == (b"x", 1)
 
 
 def test_by_the_users_clock_a_late_read_is_a_late_stamp_and_says_so() -> None:
