@@ -17,6 +17,8 @@ _NONE = _LITTLE.pack(-1, -1)
 _PAIRS = 200
 """Readings of both clocks of which the closest pair counts: an interruption between the two is no part of it."""
 
+_BEGIN_SECONDS = 2.0
+
 ROOM = socket.CMSG_SPACE(_TIMESPEC.size) if hasattr(socket, "CMSG_SPACE") else 0
 """Bytes of ancillary data that a read must leave room for."""
 
@@ -33,6 +35,33 @@ def enable_stamps(sock: socket.socket) -> str | None:
     except OSError as error:
         return f"the kernel takes no stamps: {error.strerror}"
     return None
+
+
+def keep_stamping() -> socket.socket:
+    """A socket that has the kernel stamp as long as it is open.
+
+    The kernel begins some time after it was first asked, on a busy machine many milliseconds: so this waits for the
+    first stamp, `_BEGIN_SECONDS` at most. Raises OSError.
+    """
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        sock = socket.create_connection(server.getsockname())
+        try:
+            if enable_stamps(sock) is None:
+                with server.accept()[0] as other:
+                    _wait_for_a_stamp(sock, other)
+        except BaseException:
+            sock.close()
+            raise
+    return sock
+
+
+def _wait_for_a_stamp(sock: socket.socket, other: socket.socket) -> None:
+    until = time.monotonic() + _BEGIN_SECONDS
+    while time.monotonic() < until:
+        other.send(b"?")
+        if sock.recvmsg(1, ROOM)[1]:
+            return
+        time.sleep(0.001)
 
 
 def wall_offset() -> int:

@@ -21,7 +21,7 @@ from runner.load.capture import CaptureWriter, Closing
 from runner.load.closed_loop import ClosedLoop, Round, Trouble
 from runner.load.destination import Destination
 from runner.load.dial import Line
-from runner.load.stamps import enable_stamps, wall_offset
+from runner.load.stamps import enable_stamps, keep_stamping, wall_offset
 from runner.load.watch import SelfWatch, peak_memory_bytes, quantile
 
 LINE_LIMIT = 1 << 30
@@ -46,7 +46,8 @@ class Worker:
             self._writer.close()
 
     def _tell(self, kind: str, **more: Any) -> None:
-        self._writer.write(json.dumps({"tell": kind, **more}).encode() + b"\n")
+        if not self._writer.is_closing():  # else nobody is left to hear it
+            self._writer.write(json.dumps({"tell": kind, **more}).encode() + b"\n")
 
     async def _round(self, told: dict[str, Any], reader: asyncio.StreamReader) -> None:
         round_ = _round(told)
@@ -88,7 +89,8 @@ class Worker:
 
     async def _run(self, loop: ClosedLoop, watch: SelfWatch, reader: asyncio.StreamReader) -> None:
         async def stopped() -> None:
-            await reader.readline()
+            with contextlib.suppress(ConnectionError):  # whoever told us is gone, and left words of ours unread
+                await reader.readline()
             loop.stop()
 
         stopping = asyncio.ensure_future(stopped())
@@ -150,9 +152,9 @@ def main(argv: list[str]) -> None:
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)  # whoever started us is told, puts things in order, and closes the socket
     control, budget = socket.socket(fileno=int(argv[0])), Budget(int(argv[1]))
-    # The kernel stamps from the first socket on that asks for it, a moment later: this one asks long before a round.
-    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as kept, contextlib.suppress(ConnectionError):
-        enable_stamps(kept)
+    with contextlib.ExitStack() as kept, contextlib.suppress(ConnectionError):
+        with contextlib.suppress(OSError):  # without it the first reads may lack their stamps, which will be said
+            kept.enter_context(keep_stamping())
         _runner()(Worker(control, budget).serve())
 
 

@@ -25,7 +25,7 @@ from runner.load.destination import Address, Destination
 from runner.load.dial import Line
 from runner.load.exchange import Exchange, read_exchange
 from runner.load.reading import Judged, judge_exchange
-from runner.load.stamps import wall_offset
+from runner.load.stamps import keep_stamping, wall_offset
 from runner.record.clock import RunClock
 
 T = TypeVar("T")
@@ -282,7 +282,7 @@ async def play(
         troubles.append(seen)
         trouble(loop, seen)
 
-    with tempfile.TemporaryDirectory() as folder, _reads_are_counted():
+    with tempfile.TemporaryDirectory() as folder, _reads_are_counted(), keep_stamping():
         path = Path(folder, "round.capture")
         writer = CaptureWriter(path, clock.origin_ns, wall_offset())
         numbers = Numbers(range(first_index, first_index + count))

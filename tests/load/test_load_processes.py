@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 import os
+import select
 import signal
+import socket
 import subprocess
 import sys
 import textwrap
@@ -22,7 +25,7 @@ from runner.access import Access
 from runner.engine.verdict import Verdict
 from runner.load.budget import Budget
 from runner.load.destination import Destination
-from runner.load.generator import InFlight, Load, LoadError, LoadGenerator, Seen
+from runner.load.generator import InFlight, Load, LoadError, LoadGenerator, Seen, _message
 from runner.load.reading import Heard, read_captures
 from runner.record.clock import RunClock
 
@@ -506,6 +509,40 @@ def test_a_runner_that_is_killed_takes_its_processes_with_it(tmp_path: Path) -> 
             await until(lambda: not any(map(lives, workers)))
             await until(lambda: server.in_flight == 0)
             assert len(server.bodies) == 4
+
+    run(main())
+
+
+def test_a_process_whose_words_nobody_read_ends_with_its_socket(tmp_path: Path) -> None:
+    """A socket that is closed with something unread in it is reset, and not simply at its end."""
+
+    async def main() -> None:
+        async def answer(wire: Wire, body: bytes) -> None:
+            await wire.gone()
+
+        async with Server(answer) as server:
+            ours, theirs = socket.socketpair()
+            budget = Budget()
+            budget.fill(range(9))
+            load = Load(server.endpoint, [b"{}"], 9, 2, 600.0, tmp_path / "round.capture")
+            with theirs:
+                descriptors = (theirs.fileno(), budget.fd)
+                command = [sys.executable, "-m", "runner.load.worker", *map(str, descriptors)]
+                worker = await asyncio.create_subprocess_exec(*command, pass_fds=descriptors)
+            try:
+                with ours:
+                    told = {**await _message(load, RunClock()), "slots": 2, "capture": str(load.capture)}
+                    ours.sendall(json.dumps(told).encode() + b'\n"go"\n')
+                    await until(lambda: server.in_flight == 2)
+                    await until(lambda: bool(select.select([ours], [], [], 0)[0]))
+                await until(lambda: server.in_flight == 0)
+                assert await asyncio.wait_for(worker.wait(), PATIENCE) == 0
+            finally:
+                with contextlib.suppress(ProcessLookupError):
+                    worker.kill()
+                await worker.wait()
+                budget.close()
+            assert len(server.bodies) == 2
 
     run(main())
 

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import socket
+import time
 from itertools import pairwise
+from typing import Any
 
 import pytest
-from load_bytes import END, MODEL, TEXT, WORDS, chunked_head, completion, events, head, piece
-from load_wire import Server, Wire, run, send
+from load_bytes import END, MODEL, TEXT, WORDS, chunked_head, completion, events, head, piece, plain
+from load_wire import Played, Server, Wire, play, run, send
 
 from runner.engine.verdict import Verdict
+from runner.load import dial
 from runner.load.exchange import Exchange
 from runner.load.reading import judge_exchange
+from runner.load.stamps import ROOM, enable_stamps, keep_stamping
 
 
 def one(pieces: list[bytes], count: int = 1, concurrency: int = 1) -> tuple[Server, list[Exchange]]:
@@ -108,3 +113,128 @@ def test_stamps_of_many_requests_are_in_order(concurrency: int) -> None:
         in_order(*(stamp for stamp, _ in each.chunks))
     for before, after in pairwise(done):
         in_order(before.planned_ns, after.planned_ns)
+
+
+# Whose clock ------------------------------------------------------------------------------------------
+
+
+def held(pieces: list[bytes], **more: Any) -> tuple[list[tuple[int, int, int]], Played]:
+    """Each piece is sent while the client, which shares our loop, cannot read: (before, after, when it could)."""
+    times: list[tuple[int, int, int]] = []
+
+    async def answer(wire: Wire, _: bytes) -> None:
+        for data in pieces:
+            await wire.taken()
+            before = wire.clock.now()
+            await wire.send(data)
+            after = wire.clock.now()
+            time.sleep(0.01)  # noqa: ASYNC251 - the client is to be late
+            times.append((before, after, wire.clock.now()))
+        await wire.taken()
+
+    async def main() -> Played:
+        async with Server(answer) as server:
+            return await play(server, [b"{}"], **more)
+
+    return times, run(main())
+
+
+PIECES = [chunked_head(), *(piece(part) for part in events()), END]
+
+
+def test_a_client_that_reads_late_stamps_no_later() -> None:
+    """The kernel stamped each piece when it came in, before the client could have looked at it."""
+    times, played = held(PIECES)
+    [done] = played.exchanges
+    assert done.clock == "kernel"
+    assert len(done.chunks) == len(times)
+    for (before, _, readable), (stamp, _) in zip(times, done.chunks, strict=True):
+        in_order(before, stamp, readable)
+    for (_, _, readable), (at, seen, _) in zip(times, played.captured[0].reads, strict=True):
+        in_order(at, readable, seen)
+    assert min(played.captured[0].lags) > 5_000_000
+
+
+def test_where_stamps_are_kept_the_first_read_of_all_has_one() -> None:
+    """The kernel begins some time after it was asked, for the first socket of the machine."""
+    with keep_stamping(), socket.create_server(("127.0.0.1", 0)) as server, socket.socket() as ours:
+        assert enable_stamps(ours) is None
+        ours.connect(server.getsockname())
+        with server.accept()[0] as theirs:
+            theirs.send(b"x")
+            data, notes, _, _ = ours.recvmsg(9, ROOM)
+    assert (data, len(notes)) == (b"x", 1)
+
+
+def test_by_the_users_clock_a_late_read_is_a_late_stamp_and_says_so() -> None:
+    times, played = held(PIECES, kernel=False)
+    [done] = played.exchanges
+    assert done.clock == "user"
+    for (_, _, readable), (stamp, _) in zip(times, done.chunks, strict=True):
+        in_order(readable, stamp)
+
+
+def test_two_events_that_one_read_brought_have_the_stamp_of_the_later_one() -> None:
+    """The first of them came after the read before, and before that: an upper bound, and its lower one."""
+    sent: list[int] = []
+
+    async def answer(wire: Wire, _: bytes) -> None:
+        await wire.send(chunked_head() + piece(events()[0]))
+        await wire.taken()
+        for part in events()[1:3]:
+            sent.append(wire.clock.now())
+            await wire.send(piece(part))
+            time.sleep(0.01)  # noqa: ASYNC251 - two segments, and the client reads neither
+        await wire.taken()
+        await wire.send(piece(events()[3]))
+        await wire.taken()
+        await wire.send(b"".join(map(piece, events()[4:])) + END)
+
+    async def main() -> Exchange:
+        async with Server(answer) as server:
+            [done] = await send(server, [b"{}"])
+            return done
+
+    done = run(main())
+    reply = judge_exchange(done, model=MODEL, stream=True).reply
+    assert reply is not None
+    assert (reply.verdict, reply.text) == (Verdict.OK, TEXT)
+    assert len(done.chunks) == 4
+    before, both, third, _ = (stamp for stamp, _ in done.chunks)
+    assert reply.event_ns == (both, both, third)
+    assert reply.event_bounds == ((0, before),)
+    in_order(before, sent[0], sent[1], both)  # the earlier one came in between
+
+
+def test_the_chunks_are_the_reads() -> None:
+    """Nothing gathers what comes before it is stamped, and nothing cuts it."""
+    times, played = held(PIECES)
+    assert [data for _, _, data in played.captured[0].reads] == PIECES
+    assert len(times) == len(PIECES)
+
+
+def test_a_read_that_the_kernel_did_not_stamp_gives_its_request_the_users_clock(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Of a socket that was not asked for stamps: the other requests of the round keep theirs."""
+    asked: list[socket.socket] = []
+
+    def enable(sock: socket.socket) -> str | None:
+        asked.append(sock)
+        return enable_stamps(sock) if len(asked) != 2 else "not this one"
+
+    monkeypatch.setattr(dial, "enable_stamps", enable)
+
+    async def answer(wire: Wire, _: bytes) -> None:
+        await wire.send(plain(completion()))
+
+    async def main() -> Played:
+        async with Server(answer) as server:
+            return await play(server, [b"{}"], count=3, keep_alive=False)
+
+    played = run(main())
+    assert len(asked) == 3
+    assert [one.clock for one in played.exchanges] == ["kernel", "user", "kernel"]
+    assert [[at is None for at, _, _ in one.reads] for one in played.captured] == [[False], [True], [False]]
+    for one in played.exchanges:
+        in_order(one.sent_ns, one.first_byte_ns, one.ended_ns)
