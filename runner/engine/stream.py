@@ -88,10 +88,9 @@ class _Stamp:
 
     def closing(self) -> _Stamp:
         """The same of the last event with a token, behind which come only those that close the stream."""
-        if self.exact:
+        if self.exact or self.earliest is None:
             return self
-        earliest = self.at - _CLOSING_NS if self.earliest is None else max(self.earliest, self.at - _CLOSING_NS)
-        return _Stamp(self.at, self.exact, earliest)
+        return _Stamp(self.at, self.exact, max(self.earliest, self.at - _CLOSING_NS))
 
 
 class _Stamps:

@@ -93,7 +93,7 @@ def _token_events(judged: Judged) -> TokenEvents | None:
     return TokenEvents(
         at_ns=[at - sent for at in reply.event_ns],
         tokens=None if reply.events_tokens is None else list(reply.events_tokens),
-        bounds=[(number, 0 if before is None else before - sent) for number, before in reply.event_bounds],
+        bounds=[(number, 0 if before is None else max(before - sent, 0)) for number, before in reply.event_bounds],
     )
 
 

@@ -54,7 +54,7 @@ def completion(**message: Any) -> dict[str, Any]:
 
 
 def timeless(reply: Reply) -> Reply:
-    return dataclasses.replace(reply, first_token_ns=None, last_token_ns=None, event_ns=())
+    return dataclasses.replace(reply, first_token_ns=None, last_token_ns=None, event_ns=(), event_bounds=())
 
 
 # ------------------------------------------------------------------------------------------------------
@@ -466,3 +466,28 @@ def test_any_json_is_judged(values: list[Any]) -> None:
 def test_a_choice_whose_index_is_no_number_is_malformed() -> None:
     body = b'data: {"choices":[{"index":[],"delta":{"content":"x"},"finish_reason":"stop"}]}\n\ndata: [DONE]\n\n'
     assert stream(body).verdict is Verdict.MALFORMED
+
+
+# ------------------------------------------------------------------------------------------------------
+# Stamps that are upper bounds
+
+
+def reads_of(*reads: tuple[int, bytes]) -> Reply:
+    return read_stream(200, SSE, list(reads), ended=True, model="m")
+
+
+def test_the_last_token_came_at_most_a_moment_before_the_closing_events_of_its_read() -> None:
+    """Finish reason, usage and [DONE] are written in one go behind the last token: they are no second step."""
+    first, last = sse(chunk("a"))[:-14], sse(chunk("b"), chunk("", "stop"))
+    second = 1_000_000_000
+    early, late = (second, first), (2 * second, last)
+    assert first.endswith(b"\n\n")
+    reply = reads_of((0, b""), early, late)
+    assert reply.event_ns == (second, 2 * second)
+    assert reply.event_bounds == ((1, 2 * second - 1_000_000),)
+    # a read that came shortly before bounds it more closely
+    reply = reads_of((0, b""), early, (2 * second - 1_000, b""), late)
+    assert reply.event_bounds == ((1, 2 * second - 1_000),)
+    # one behind which another token stands may have waited for as long as the read before it was ago
+    reply = reads_of((0, b""), (2 * second, first + last))
+    assert reply.event_bounds == ((0, 0), (1, 2 * second - 1_000_000))

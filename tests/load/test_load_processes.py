@@ -25,7 +25,7 @@ from runner.access import Access
 from runner.engine.verdict import Verdict
 from runner.load.budget import Budget
 from runner.load.destination import Destination
-from runner.load.generator import InFlight, Load, LoadError, LoadGenerator, Seen, _message
+from runner.load.generator import _HOME, _START, InFlight, Load, LoadError, LoadGenerator, Seen, _message
 from runner.load.reading import Heard, read_captures
 from runner.record.clock import RunClock
 
@@ -527,7 +527,7 @@ def test_a_process_whose_words_nobody_read_ends_with_its_socket(tmp_path: Path) 
             load = Load(server.endpoint, [b"{}"], 9, 2, 600.0, tmp_path / "round.capture")
             with theirs:
                 descriptors = (theirs.fileno(), budget.fd)
-                command = [sys.executable, "-m", "runner.load.worker", *map(str, descriptors)]
+                command = [sys.executable, "-P", "-c", _START, str(_HOME), *map(str, descriptors)]
                 worker = await asyncio.create_subprocess_exec(*command, pass_fds=descriptors)
             try:
                 with ours:

@@ -54,7 +54,7 @@ def test_after_its_seconds_a_round_sends_nothing_more_and_what_is_under_way_ends
 def test_trouble_is_told_while_the_round_runs(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each answer waits until its trouble was told: a loop that tells at the end would never get there."""
     monkeypatch.setattr(closed_loop, "STALLED_SECONDS", 0.05)
-    monkeypatch.setattr(closed_loop, "_LOOK_SECONDS", 0.01)
+    monkeypatch.setattr(closed_loop, "_BEAT_SECONDS", 0.01)
     whole = completion()
 
     async def main() -> Played:
