@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from journals import BY_HAND, EQUAL, WHAT, around, both, edit_events, make_record, over, restored, saved
+from journals import BY_HAND, EQUAL, WHAT, Change, around, both, edit_events, make_record, over, restored, saved
 from markdown_it import MarkdownIt
 
 from runner.checks import run_checks
