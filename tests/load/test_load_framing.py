@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import socket
+import struct
 
 import pytest
 from load_bytes import (
@@ -27,6 +28,7 @@ from load_bytes import (
 from load_wire import PATIENCE, Answer, Played, Server, Wire, in_turn, nothing_more, numbered, play, run, says
 
 from runner.engine.verdict import Verdict
+from runner.load.connection import Connection
 from runner.load.exchange import Exchange
 from runner.load.reading import Judged, judge_exchange
 
@@ -349,6 +351,30 @@ def test_an_answer_that_comes_before_the_request_was_sent_is_the_answer(then: st
         assert "the body is too large" in found.detail
         assert len(found.exchange.body) > size
     assert {one.kind for one in played.troubles} == {"http-error"}
+
+
+def test_what_came_before_a_reset_is_read_before_the_reset_is_heard_of() -> None:
+    """Both lie there when the client gets round to it, and sending is what it would do first."""
+    words = plain(error_json(413, "BadRequestError", "the body is too large" + "!" * 80_000), 413)
+    ended: list[tuple[str, str]] = []
+
+    async def main() -> bytes:
+        over = asyncio.Event()
+        with socket.create_server(("127.0.0.1", 0)) as listening:
+            ours = socket.create_connection(listening.getsockname())
+            theirs = listening.accept()[0]
+        ours.setblocking(False)
+        connection = Connection(ours, lambda *how: (ended.append(how), over.set()))
+        connection.send(b"x" * 20_000_000)
+        theirs.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        theirs.sendall(words)
+        theirs.close()
+        await asyncio.wait_for(over.wait(), PATIENCE)
+        assert not connection.open
+        return b"".join(connection.data)
+
+    assert run(main()) == words
+    assert ended == [("complete", "")]
 
 
 def test_a_short_early_answer_keeps_the_connection() -> None:
