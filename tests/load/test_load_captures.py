@@ -172,7 +172,7 @@ def test_a_spoilt_capture_names_itself_or_reads_otherwise(tmp_path: Path) -> Non
     dice = random.Random(4)
     errors = 0
     for source in (data, packed):
-        for at in range(0, len(source), 1 + len(source) // 400):
+        for at in range(0, len(source), 1 + len(source) // 150):
             was = source[at]
             for value in {0, 0x7F, 0xFF, was ^ 1, dice.randrange(256)} - {was}:
                 source[at] = value
@@ -187,7 +187,7 @@ def test_a_spoilt_capture_names_itself_or_reads_otherwise(tmp_path: Path) -> Non
                     errors += 1
                     assert str(spoilt) in str(error)
             source[at] = was
-    assert errors > 100
+    assert errors > 50
 
 
 @pytest.mark.parametrize(
