@@ -172,7 +172,7 @@ def test_a_spoilt_capture_names_itself_or_reads_otherwise(tmp_path: Path) -> Non
     dice = random.Random(4)
     errors = 0
     for source in (data, packed):
-        for at in range(0, len(source), 1 + len(source) // 400):
+        for at in range(0, len(source), 1 + len(source) // 150):
             was = source[at]
             for value in {0, 0x7F, 0xFF, was ^ 1, dice.randrange(256)} - {was}:
                 source[at] = value
@@ -187,7 +187,7 @@ def test_a_spoilt_capture_names_itself_or_reads_otherwise(tmp_path: Path) -> Non
                     errors += 1
                     assert str(spoilt) in str(error)
             source[at] = was
-    assert errors > 100
+    assert errors > 50
 
 
 @pytest.mark.parametrize(
@@ -204,9 +204,10 @@ def test_a_spoilt_capture_names_itself_or_reads_otherwise(tmp_path: Path) -> Non
         b'{"capture": 1}\n',
         b'{"capture": 1, "origin_ns": 0, "offset_ns": 0}\n5\n',
         b'{"capture": 1, "origin_ns": 0, "offset_ns": 0}\n{"index": 0}\n',
-        b'{"capture": 1, "origin_ns": 0, "offset_ns": 0}\n{"reads": -1, "size": 0, "index": 0}\n',
-        b'{"capture": 1, "origin_ns": 0, "offset_ns": 0}\n{"reads": 0, "size": -9, "index": 0}\n\n',
-        b'{"capture": 1, "origin_ns": 0, "offset_ns": 0}\n{"reads": 1%b, "size": 0, "index": 0}\n' % (b"0" * 30),
+        b'{"capture": 1, "origin_ns": 0, "offset_ns": 0}\n{"reads": -1, "size": 0, "index": 0, "outcome": "reset"}\n',
+        b'{"capture": 1, "origin_ns": 0, "offset_ns": 0}\n{"reads": 0, "size": -9, "index": 0, "outcome": "reset"}\n\n',
+        b'{"capture": 1, "origin_ns": 0, "offset_ns": 0}\n{"reads": 1%b, "size": 0, "index": 0, "outcome": "reset"}\n'
+        % (b"0" * 30),
         b'{"capture": 1, "origin_ns": 0, "offset_ns": 0}\n{"closing": {"slots": 1}}\n',
         b'{"capture": 1, "origin_ns": 0, "offset_ns": 0}\n{"reads": 0, "size": 0, "index": 0, "outcome": "fine"}\n\n',
         b'{"capture": 1, "origin_ns": 0, "offset_ns": 0}\n' + b"[" * 100_000 + b"\n",
@@ -217,6 +218,18 @@ def test_what_is_no_capture_says_so(data: bytes, tmp_path: Path) -> None:
     path = tmp_path / "x.capture"
     path.write_bytes(data)
     with pytest.raises(CaptureError, match=r"x\.capture"):
+        list(CaptureReader(path))
+
+
+@pytest.mark.parametrize("length", [0, 8, 9, -1, 1 << 60])
+def test_reads_that_do_not_add_up_to_what_came_say_so(length: int, tmp_path: Path) -> None:
+    """Bytes would go to another read's stamp."""
+    path = written(tmp_path / "x.capture", [arrival(0, [(1, 2, b"seven.."), (3, 4, b"eleven.....")])])
+    lengths = struct.pack("<qq", 7, 11)
+    data = path.read_bytes()
+    assert data.count(lengths) == 1
+    path.write_bytes(data.replace(lengths, struct.pack("<qq", length, 11)))
+    with pytest.raises(CaptureError, match=r"x\.capture cannot be read: request 0"):
         list(CaptureReader(path))
 
 

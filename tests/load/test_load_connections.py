@@ -14,6 +14,7 @@ from load_wire import Played, Server, numbered, play, run, says
 
 from runner.access import Access
 from runner.engine.verdict import Verdict
+from runner.load.closed_loop import ClosedLoop
 from runner.load.destination import Destination
 from runner.load.reading import Judged, judge_exchange
 
@@ -69,6 +70,23 @@ def test_a_server_that_keeps_what_was_to_be_closed_gets_no_second_request() -> N
     server, played = run(main())
     assert verdicts(played) == [Verdict.OK] * 3
     assert server.connections == 3
+
+
+def test_nothing_waits_for_more_before_it_is_sent() -> None:
+    """The kernel would hold back the end of a request until the server said that it has the begin."""
+    found: list[int] = []
+
+    async def opened(loop: ClosedLoop) -> None:
+        for slot in loop._slots:
+            assert slot._connection is not None
+            found.append(slot._connection._sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY))
+
+    async def main() -> None:
+        async with Server(OK) as server:
+            await play(server, numbered(4), concurrency=2, opened=opened)
+
+    run(main())
+    assert [bool(one) for one in found] == [True, True]
 
 
 # Where to ---------------------------------------------------------------------------------------------

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import socket
+import struct
 
 import pytest
 from load_bytes import (
@@ -27,6 +28,7 @@ from load_bytes import (
 from load_wire import PATIENCE, Answer, Played, Server, Wire, in_turn, nothing_more, numbered, play, run, says
 
 from runner.engine.verdict import Verdict
+from runner.load.connection import Connection
 from runner.load.exchange import Exchange
 from runner.load.reading import Judged, judge_exchange
 
@@ -96,6 +98,7 @@ CLOSING: dict[str, tuple[bytes, str]] = {
     "connection-close": (head(content_length=len(BODY), connection="close") + BODY, "complete"),
     "connection-close-chunked": (head(transfer_encoding="chunked", connection="close") + piece(BODY) + END, "complete"),
     "until-close": (head() + BODY, "closed"),
+    "103-with-a-length": (b"HTTP/1.1 103 X\r\ncontent-length: 9999\r\n\r\n" + head() + BODY, "closed"),
     "http-1.0": (b"HTTP/1.0 200 OK\r\ncontent-length: %d\r\n\r\n%b" % (len(BODY), BODY), "complete"),
     "http-1.0-until-close": (b"HTTP/1.0 200 OK\r\n\r\n" + BODY, "closed"),
 }
@@ -241,6 +244,31 @@ def test_an_idle_connection_that_the_server_closed_is_opened_again() -> None:
     assert [one.connect_ns is None for one in played.captured] == [False, True]
 
 
+def test_a_connection_on_which_the_server_spoke_unasked_is_not_used() -> None:
+    """A word of farewell to an idle client, say; what it said is no answer to what comes next."""
+    spoke = asyncio.Event()
+
+    async def greet(wire: Wire) -> None:
+        if len(server.wires) == 1:
+            await wire.send(plain(completion("of nobody")))
+            spoke.set()
+            await wire.gone()
+
+    async def opened(_: object) -> None:
+        await asyncio.wait_for(spoke.wait(), PATIENCE)
+
+    async def main() -> tuple[Server, Played]:
+        nonlocal server
+        async with Server(says(plain(BODY)), greet=greet) as server:
+            return server, await play(server, numbered(2), opened=opened)
+
+    server: Server
+    server, played = run(main())
+    for done in played.exchanges:
+        ok(done)
+    assert server.connections == 2
+
+
 # Size -------------------------------------------------------------------------------------------------
 
 
@@ -286,14 +314,13 @@ def test_an_answer_of_many_megabytes_is_captured_whole(framing: str) -> None:
 
 # Early answers ----------------------------------------------------------------------------------------
 
-TOO_LARGE = plain(error_json(413, "BadRequestError", "the body is too large"), 413)
 
-
+@pytest.mark.parametrize("size", [1, 80_000])
 @pytest.mark.parametrize("then", ["stay", "close", "reset"])
-def test_an_answer_that_comes_before_the_request_was_sent_is_the_answer(then: str) -> None:
+def test_an_answer_that_comes_before_the_request_was_sent_is_the_answer(then: str, size: int) -> None:
     """The server reads the head, answers, and takes no more; what it said is the reason, not that sending failed."""
     body = b"x" * 20_000_000
-
+    words = plain(error_json(413, "BadRequestError", "the body is too large" + "!" * size), 413)
     done = asyncio.Event()
 
     class Early(Server):
@@ -302,7 +329,7 @@ def test_an_answer_that_comes_before_the_request_was_sent_is_the_answer(then: st
             try:
                 await reader.readuntil(b"\r\n\r\n")
                 writer.transport.pause_reading()
-                await wire.send(TOO_LARGE)
+                await wire.send(words)
                 if then == "stay":
                     await done.wait()
                 elif then == "reset":
@@ -322,7 +349,32 @@ def test_an_answer_that_comes_before_the_request_was_sent_is_the_answer(then: st
         found = judge(one)
         assert found.verdict is Verdict.HTTP_ERROR, found
         assert "the body is too large" in found.detail
+        assert len(found.exchange.body) > size
     assert {one.kind for one in played.troubles} == {"http-error"}
+
+
+def test_what_came_before_a_reset_is_read_before_the_reset_is_heard_of() -> None:
+    """Both lie there when the client gets round to it, and sending is what it would do first."""
+    words = plain(error_json(413, "BadRequestError", "the body is too large" + "!" * 80_000), 413)
+    ended: list[tuple[str, str]] = []
+
+    async def main() -> bytes:
+        over = asyncio.Event()
+        with socket.create_server(("127.0.0.1", 0)) as listening:
+            ours = socket.create_connection(listening.getsockname())
+            theirs = listening.accept()[0]
+        ours.setblocking(False)
+        connection = Connection(ours, lambda *how: (ended.append(how), over.set()))
+        connection.send(b"x" * 20_000_000)
+        theirs.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        theirs.sendall(words)
+        theirs.close()
+        await asyncio.wait_for(over.wait(), PATIENCE)
+        assert not connection.open
+        return b"".join(connection.data)
+
+    assert run(main()) == words
+    assert ended == [("complete", "")]
 
 
 def test_a_short_early_answer_keeps_the_connection() -> None:
