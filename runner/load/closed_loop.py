@@ -5,6 +5,7 @@ Everything happens in callbacks of the event loop: the read that ends a response
 
 import asyncio
 import contextlib
+import errno
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -20,6 +21,8 @@ from runner.load.exchange import VERDICTS, closed_early
 STALLED_SECONDS = 5.0
 """An answer that has begun and of which nothing came for so long is said to be stalled."""
 _BEAT_SECONDS = 0.25
+_OWN = (errno.EMFILE, errno.ENFILE)
+"""What keeps a connection from being opened and is no word of the server: this machine has no more sockets for us."""
 _RESOLUTION_NS = 1_000_000
 """An event loop's timers fire on whole milliseconds: so much later is no lag."""
 
@@ -98,7 +101,8 @@ class ClosedLoop:
             await asyncio.gather(*(slot.open_ahead() for slot in self._slots))
 
     async def run(self) -> None:
-        """Send until nothing is left, and wait for the last answer. What `keep` or `trouble` raises ends it."""
+        """Send until nothing is left, and wait for the last answer. What `keep` or `trouble` raises ends it, and so does
+        a machine that has no more sockets: OSError."""
         loop = asyncio.get_running_loop()
         limit = None if self.round.seconds is None else loop.call_later(self.round.seconds, self.wind_down)
         self._busy = len(self._slots)
@@ -124,6 +128,11 @@ class ClosedLoop:
         self.over = True
         for slot in self._slots:
             slot.give_up("interrupted", "given up: nothing more was to be measured")
+
+    def fail(self, error: Exception) -> None:
+        """Give the round up: what it would measure from here on is not the server."""
+        self._failed = self._failed or error
+        self.stop()
 
     def close(self) -> None:
         """Send nothing more, and give all connections back; what is under way is lost."""
@@ -155,8 +164,7 @@ class ClosedLoop:
                 self._note(arrival, status)
                 self.keep(arrival)
             except Exception as error:
-                self._failed = error  # what cannot be kept is not to be measured
-                self.stop()
+                self.fail(error)  # what cannot be kept is not to be measured
         self._over.popleft()
         if self._over:
             asyncio.get_running_loop().call_soon(self._put_one_away)
@@ -239,6 +247,9 @@ class _Slot:
         try:
             await self._open()
         except (OSError, ValueError) as error:  # no ValueError but of a name that TLS cannot ask for
+            if getattr(error, "errno", None) in _OWN:
+                self._owner.fail(error)
+                return
             self._ended("refused", getattr(error, "strerror", None) or str(error))
             return
         self._connect = asked, monotonic_ns()

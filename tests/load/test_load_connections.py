@@ -4,8 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
+import os
+import resource
 import socket
 from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
 import pytest
 import uvloop
@@ -14,8 +19,11 @@ from load_wire import Played, Server, numbered, play, run, says
 
 from runner.access import Access
 from runner.engine.verdict import Verdict
+from runner.load import closed_loop
 from runner.load.destination import Destination
-from runner.load.reading import Judged, judge_exchange
+from runner.load.generator import Load, LoadGenerator
+from runner.load.reading import Judged, judge_exchange, read_captures
+from runner.record.clock import RunClock
 
 OK = says(plain(completion()))
 
@@ -244,3 +252,48 @@ def test_stop_gives_up_a_connection_that_is_being_opened() -> None:
 
     with never_accepts() as endpoint:
         assert verdicts(run(main(endpoint))) == [Verdict.INTERRUPTED] * 2
+
+
+# What this machine does not have is no word of the server ------------------------------------------------
+
+
+def test_a_process_opens_more_than_a_shells_limit(tmp_path: Path) -> None:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    few, slots = 96, 120
+
+    async def main() -> list[Verdict]:
+        async with Server(OK) as server, LoadGenerator() as generator:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (few, hard))
+            try:
+                await generator.start(1)  # it inherits the limit
+            finally:
+                resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+            load = Load(server.endpoint, [b"{}"], 2 * slots, slots, 60.0, tmp_path / "round.capture")
+            captures = await generator.send(load, clock=RunClock(), stop=asyncio.Event())
+            assert server.connections == slots
+            return [one.verdict for one in read_captures(captures, model=MODEL, stream=False).judged]
+
+    assert run(main()) == [Verdict.OK] * 2 * slots
+
+
+def test_a_machine_without_more_sockets_ends_the_round_and_the_server_refused_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    dial, opened = closed_loop.dial, 0
+
+    async def scarce(*words: Any) -> Any:
+        nonlocal opened
+        opened += 1
+        if opened > 2:
+            raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+        return await dial(*words)
+
+    monkeypatch.setattr(closed_loop, "dial", scarce)
+
+    async def main() -> int:
+        async with Server(OK) as server:
+            with pytest.raises(OSError, match="Too many open files"):
+                await play(server, numbered(50), concurrency=4)
+            return len(server.bodies)
+
+    assert run(main()) <= 4
