@@ -15,12 +15,13 @@ from typing import Any
 import pytest
 import uvloop
 from load_bytes import MODEL, completion, plain
-from load_wire import Played, Server, numbered, play, run, says
+from load_wire import PATIENCE, Played, Server, numbered, play, run, says
 
 from runner.access import Access
 from runner.engine.verdict import Verdict
 from runner.load import closed_loop
 from runner.load.destination import Destination
+from runner.load.dial import dial
 from runner.load.generator import Load, LoadGenerator
 from runner.load.reading import Judged, judge_exchange, read_captures
 from runner.record.clock import RunClock
@@ -239,6 +240,30 @@ def test_a_connection_that_never_opens_is_timed_out(keep_alive: bool, loop: obje
     assert {one.kind for one in played.troubles} == {"timed-out"}
 
 
+@pytest.mark.parametrize("keep_alive", [True, False])
+def test_a_connection_that_never_opens_is_told_by_name_and_keeps_no_round_waiting(
+    keep_alive: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its request's own time is a minute: who waits for that to begin, or to tell, is too late."""
+    monkeypatch.setattr(closed_loop, "STALLED_SECONDS", 0.05)
+    monkeypatch.setattr(closed_loop, "AHEAD_SECONDS", 0.05)
+    monkeypatch.setattr(closed_loop, "_BEAT_SECONDS", 0.01)
+
+    async def main(endpoint: str) -> Played:
+        stop = asyncio.Event()
+
+        def told(*_: object) -> None:
+            stop.set()
+
+        sending = play(endpoint, numbered(1), timeout=60 * PATIENCE, stop=stop, keep_alive=keep_alive, trouble=told)
+        return await asyncio.wait_for(sending, PATIENCE)
+
+    with never_accepts() as endpoint:
+        played = run(main(endpoint))
+    assert [(one.kind, one.detail) for one in played.troubles] == [("stalled", "no connection for 0.05 s")]
+    assert verdicts(played) == [Verdict.INTERRUPTED]
+
+
 def test_stop_gives_up_a_connection_that_is_being_opened() -> None:
     """`run` sees that nothing is left of it."""
 
@@ -279,7 +304,7 @@ def test_a_process_opens_more_than_a_shells_limit(tmp_path: Path) -> None:
 def test_a_machine_without_more_sockets_ends_the_round_and_the_server_refused_nothing(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    dial, opened = closed_loop.dial, 0
+    opened = 0
 
     async def scarce(*words: Any) -> Any:
         nonlocal opened
