@@ -155,6 +155,15 @@ def test_an_endpoint_is_taken_apart(endpoint: str, host: str, port: int, authori
     assert (found.host, found.port, found.authority) == (host, port, authority)
 
 
+def test_what_http_cannot_hold_is_written_as_it_can() -> None:
+    """The endpoint target takes such addresses, and its probes, by httpx, reach them."""
+    found = Destination.of("http://엔진.example:8000/모델/a%20b")
+    assert (found.host, found.authority) == ("xn--li5b25e.example", "xn--li5b25e.example:8000")
+    line = found.request(b"", [], keep_alive=True).split(b"\r\n")[0]
+    assert line == b"POST /%EB%AA%A8%EB%8D%B8/a%20b/v1/chat/completions HTTP/1.1"
+    assert Destination.of("https://엔진.example").authority == "xn--li5b25e.example"
+
+
 @pytest.mark.parametrize("endpoint", ["ftp://engine", "engine:80", "http://", "http://engine:port"])
 def test_what_is_no_endpoint_is_refused(endpoint: str) -> None:
     with pytest.raises(ValueError):
