@@ -24,9 +24,10 @@ def client_limit(round_: Round) -> Absent | None:
 
     It kept fewer than 95 % of the asked requests in flight, over a span that holds two requests one after another; or
     its loop lag (p99, of the process that lagged most) was above 10 ms and above 5 % of the median duration of the ok
-    requests. Where
-    one request at a time is asked for, a pause between two of them is in no request's time and changes no batch: such a
-    round is judged by its lag alone. One in which the client did not watch itself is not judged by its lag.
+    requests. A slot that waits for its connection to open is not idle: what takes the time is the network or the
+    server. Where one request at a time is asked for, a pause between two of them is in no request's time and changes no
+    batch: such a round is judged by its lag alone. One in which the client did not watch itself is not judged by its
+    lag.
     """
     durations = [
         (request.ended_ns - request.sent_ns) / 1e9
@@ -37,12 +38,14 @@ def client_limit(round_: Round) -> Absent | None:
         return None
     typical = median(durations)
     first, last = sending(round_)
-    achieved, wanted = achieved_concurrency(round_), asked(round_)
+    achieved, busy = achieved_concurrency(round_), achieved_concurrency(round_, connecting=True)
+    wanted = asked(round_)
     if (
         wanted > 1
         and not isinstance(achieved, Absent)
+        and not isinstance(busy, Absent)
         and (last - first) / 1e9 >= ENOUGH_WAVES * typical
-        and achieved < ENOUGH_ACHIEVED * wanted
+        and busy < ENOUGH_ACHIEVED * wanted
     ):
         return Absent("client-limit", {"achieved": achieved, "asked": wanted})
     if round_.client is not None and round_.client.processes:

@@ -35,13 +35,13 @@ def clock_error(round_: Round, request: RequestDone) -> ClockError | None:
 def arrivals(events: TokenEvents, error: ClockError) -> Intervals:
     """When each event of a stream came, in seconds after its request was sent.
 
-    An event behind which the same read held more came after the read before, which is all that is known; of any other,
-    the clock's error says how early it can have come.
+    The clock's error says how early an event can have come. One behind which the same read held more came, besides, at
+    any time after the read before.
     """
     stamps = [at / 1e9 for at in events.at_ns]
     lows = [max(at - error.late, 0.0) for at in stamps] if error.late else list(stamps)
     for number, earliest in events.bounds:
-        lows[number] = min(max(earliest / 1e9, 0.0), stamps[number])
+        lows[number] = min(max(earliest / 1e9, 0.0), lows[number])
     return Intervals(lows, stamps, stamps)
 
 

@@ -39,12 +39,14 @@ _LINE_END = re.compile(rb"\r\n|\n|\r")
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """One server-sent event. ``end``: offset of the byte that ended it; ``closed``: by an empty line."""
+    """One server-sent event. ``end``: offset of the byte that ended it; ``closed``: by an empty line; ``line_feed``:
+    that byte was a CR, behind which the LF of the same line end stands."""
 
     kind: bytes
     data: bytes
     end: int
     closed: bool
+    line_feed: bool = False
 
 
 def _lines(stream: bytes) -> Iterator[tuple[bytes, int, bool]]:
@@ -63,7 +65,7 @@ def events(stream: bytes) -> Iterator[Event]:
     for line, at, terminated in _lines(stream):
         if not line and terminated:
             if data:
-                yield Event(kind, b"\n".join(data), at, closed=True)
+                yield Event(kind, b"\n".join(data), at, closed=True, line_feed=stream.startswith(b"\r\n", at))
             kind, data = b"", []
             continue
         name, _, value = line.partition(b":")
@@ -102,11 +104,11 @@ class _Stamps:
         self._reads = [(stamp, before) for stamp, before, _ in filled]
         self._ends = list(accumulate(length for _, _, length in filled))
 
-    def of(self, end: int) -> _Stamp:
-        """Of an event that ends with the byte at this offset."""
-        number = bisect_right(self._ends, end)
+    def of(self, event: Event) -> _Stamp:
+        """Of the byte that ended an event."""
+        number = bisect_right(self._ends, event.end)
         stamp, before = self._reads[number]
-        return _Stamp(stamp, end + 1 == self._ends[number], before)
+        return _Stamp(stamp, self._ends[number] <= event.end + 1 + event.line_feed, before)
 
 
 @dataclass(slots=True)
@@ -255,7 +257,7 @@ def read_stream(
     found = False
     for event in events(stream):
         found = True
-        heard.hear(event, reads.of(event.end))
+        heard.hear(event, reads.of(event))
     if not found:
         return _no_event(content_type, stream, ended=ended)
 

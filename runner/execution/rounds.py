@@ -88,7 +88,9 @@ class RoundRunner:
                 busy_before=before.reason,
                 busy_after=after.reason,
                 sampling_interval=interval,
-                complete=self._lived(after.scrape) and not context.stop.is_set() and len(measured) == phase.requests,
+                complete=self._lived(after.scrape)
+                and not context.stop.is_set()
+                and (len(warm), len(measured)) == (phase.warm_up, phase.requests),
             )
         )
         return _fastest([*warm, *measured], latency)

@@ -5,6 +5,7 @@ Everything happens in callbacks of the event loop: the read that ends a response
 
 import asyncio
 import contextlib
+import errno
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -18,8 +19,13 @@ from runner.load.dial import Line, dial
 from runner.load.exchange import VERDICTS, closed_early
 
 STALLED_SECONDS = 5.0
-"""An answer that has begun and of which nothing came for so long is said to be stalled."""
+"""An answer that has begun and of which nothing came for so long is said to be stalled, and so is a connection that is
+not open by then."""
+AHEAD_SECONDS = 10.0
+"""What has not been opened after so long is no reason to keep the round waiting: it is tried again with its request."""
 _BEAT_SECONDS = 0.25
+_OWN = (errno.EMFILE, errno.ENFILE)
+"""What keeps a connection from being opened and is no word of the server: this machine has no more sockets for us."""
 _RESOLUTION_NS = 1_000_000
 """An event loop's timers fire on whole milliseconds: so much later is no lag."""
 
@@ -98,7 +104,8 @@ class ClosedLoop:
             await asyncio.gather(*(slot.open_ahead() for slot in self._slots))
 
     async def run(self) -> None:
-        """Send until nothing is left, and wait for the last answer. What `keep` or `trouble` raises ends it."""
+        """Send until nothing is left, and wait for the last answer. What `keep` or `trouble` raises ends it, and so
+        does a machine that has no more sockets: OSError."""
         loop = asyncio.get_running_loop()
         limit = None if self.round.seconds is None else loop.call_later(self.round.seconds, self.wind_down)
         self._busy = len(self._slots)
@@ -124,6 +131,11 @@ class ClosedLoop:
         self.over = True
         for slot in self._slots:
             slot.give_up("interrupted", "given up: nothing more was to be measured")
+
+    def fail(self, error: Exception) -> None:
+        """Give the round up: what it would measure from here on is not the server."""
+        self._failed = self._failed or error
+        self.stop()
 
     def close(self) -> None:
         """Send nothing more, and give all connections back; what is under way is lost."""
@@ -155,8 +167,7 @@ class ClosedLoop:
                 self._note(arrival, status)
                 self.keep(arrival)
             except Exception as error:
-                self._failed = error  # what cannot be kept is not to be measured
-                self.stop()
+                self.fail(error)  # what cannot be kept is not to be measured
         self._over.popleft()
         if self._over:
             asyncio.get_running_loop().call_soon(self._put_one_away)
@@ -209,7 +220,7 @@ class _Slot:
     async def open_ahead(self) -> None:
         """Have a connection when the first request is to be sent, if one is to be had by then."""
         with contextlib.suppress(OSError, ValueError):
-            async with asyncio.timeout(self._owner.round.timeout):
+            async with asyncio.timeout(min(self._owner.round.timeout, AHEAD_SECONDS)):
                 await self._open()
 
     def next(self) -> None:
@@ -239,6 +250,9 @@ class _Slot:
         try:
             await self._open()
         except (OSError, ValueError) as error:  # no ValueError but of a name that TLS cannot ask for
+            if getattr(error, "errno", None) in _OWN:
+                self._owner.fail(error)
+                return
             self._ended("refused", getattr(error, "strerror", None) or str(error))
             return
         self._connect = asked, monotonic_ns()
@@ -279,7 +293,11 @@ class _Slot:
     def look(self, now: int) -> int | None:
         """Since when the request under way has had no byte; None where none is under way."""
         connection = self._connection
-        if self._index is None or connection is None or self._sent is None:
+        if self._index is None:
+            return None
+        if connection is None or self._sent is None:
+            if not self._told and now - self._planned > STALLED_SECONDS * 1e9:
+                self._tell("stalled", now, f"no connection for {STALLED_SECONDS:g} s")
             return None
         reads = connection.seen
         since = reads[-1] if reads else self._sent
@@ -288,11 +306,14 @@ class _Slot:
         stalled = len(reads) > 1 and now - since > STALLED_SECONDS * 1e9
         refused = connection.status is not None and connection.status != 200
         if stalled or refused:
-            self._told = True
             detail = f"HTTP {connection.status}" if refused else f"no byte for {STALLED_SECONDS:g} s"
-            kind = "http-error" if refused else "stalled"
-            self._owner.trouble(Trouble(kind, self._index, now, detail))
+            self._tell("http-error" if refused else "stalled", now, detail)
         return since
+
+    def _tell(self, kind: str, now: int, detail: str) -> None:
+        assert self._index is not None
+        self._told = True
+        self._owner.trouble(Trouble(kind, self._index, now, detail))
 
     def close(self) -> None:
         """Give the connection back, or leave off opening one."""

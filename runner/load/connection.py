@@ -131,9 +131,9 @@ class Connection:
             self._ended("complete", "")
 
     def on_headers_complete(self) -> None:
-        """The parser's word."""
-        if not self._complete:
-            self.status = self._parser.get_status_code()
+        """The parser's word. An interim response's status is not the answer's."""
+        if not self._complete and (status := self._parser.get_status_code()) >= _INTERIM:
+            self.status = status
 
     def on_message_begin(self) -> None:
         """The parser's word. A second response to one request: the connection is out of step."""
@@ -141,7 +141,7 @@ class Connection:
 
     def on_message_complete(self) -> None:
         """The parser's word, of an interim response, too."""
-        if not self._complete and self.status is not None and self.status >= _INTERIM:
+        if not self._complete and self.status is not None:
             self._complete = True
             self._lasting = self._parser.should_keep_alive()  # later it has forgotten how the body was framed
 

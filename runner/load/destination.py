@@ -4,7 +4,7 @@ import asyncio
 import socket
 from dataclasses import dataclass
 from typing import Any, Self
-from urllib.parse import urlsplit
+from urllib.parse import quote, urlsplit
 
 from runner.engine.served import CHAT_PATH
 
@@ -27,13 +27,18 @@ class Destination:
 
     @classmethod
     def of(cls, endpoint: str) -> Self:
-        """Of an endpoint such as http://127.0.0.1:8000. Raises ValueError for what is no URL."""
+        """Of an endpoint such as http://127.0.0.1:8000, whose letters beyond ASCII become those that HTTP can hold.
+        Raises ValueError for what is no URL."""
         parts = urlsplit(endpoint)
         if parts.scheme not in ("http", "https") or not parts.hostname:
             raise ValueError(f"{endpoint} is no http URL")
         tls = parts.scheme == "https"
-        authority = parts.netloc.rpartition("@")[2]
-        return cls(parts.hostname, parts.port or (443 if tls else 80), tls, authority, parts.path.rstrip("/"))
+        host, authority = parts.hostname, parts.netloc.rpartition("@")[2]
+        if not authority.isascii():
+            host = host.encode("idna").decode("ascii")
+            authority = host if parts.port is None else f"{host}:{parts.port}"
+        path = quote(parts.path.rstrip("/"), safe="/%:@!$&'()*+,;=~")
+        return cls(host, parts.port or (443 if tls else 80), tls, authority, path)
 
     def request(self, body: bytes, headers: list[tuple[str, str]], *, keep_alive: bool) -> bytes:
         """A whole request as it goes over the wire. No proxy of the environment is asked: it would join the path."""

@@ -9,6 +9,7 @@ import asyncio
 import base64
 import contextlib
 import json
+import resource
 import signal
 import socket
 from dataclasses import asdict
@@ -151,11 +152,19 @@ def main(argv: list[str]) -> None:
     """Serve on the inherited control socket until it closes."""
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)  # whoever started us is told, puts things in order, and closes the socket
+    _open_as_many_as_may_be()
     control, budget = socket.socket(fileno=int(argv[0])), Budget(int(argv[1]))
     with contextlib.ExitStack() as kept, contextlib.suppress(ConnectionError):
         with contextlib.suppress(OSError):  # without it the first reads may lack their stamps, which will be said
             kept.enter_context(keep_stamping())
         _runner()(Worker(control, budget).serve())
+
+
+def _open_as_many_as_may_be() -> None:
+    """Each slot has a socket, and the limit that a shell gives is often 1,024."""
+    hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    with contextlib.suppress(OSError, ValueError):  # macOS has limits above those that it grants
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
 def _runner() -> Any:

@@ -101,6 +101,20 @@ def test_a_client_with_idle_slots_is_the_limit(idle: float, limited: bool) -> No
         assert found.figures == pytest.approx({"achieved": 4 / (1 + idle), "asked": 4})
 
 
+def test_a_slot_that_waits_for_its_connection_is_not_idle() -> None:
+    """With a connection for each request the handshakes are in no request's time, and not the client's either."""
+    one = slots(0.2)
+    assert client_limit(one) is not None
+    one.requests = [request.model_copy(update={"connect_ns": SECOND // 5}) for request in one.requests]
+    assert client_limit(one) is None
+    assert achieved_concurrency(one) == pytest.approx(4 / 1.2)
+    assert achieved_concurrency(one, connecting=True) == pytest.approx(4)
+    half = slots(0.2)
+    half.requests = [request.model_copy(update={"connect_ns": SECOND // 10}) for request in half.requests]
+    found = client_limit(half)
+    assert found is not None and found.figures == pytest.approx({"achieved": 4 / 1.2, "asked": 4})
+
+
 def test_too_few_waves_and_single_requests_are_not_judged_by_what_was_achieved() -> None:
     assert client_limit(slots(0.9, waves=2)) is None and client_limit(slots(0.9, waves=3)) is not None
     # At 1 the pause is in no request's time.

@@ -127,6 +127,14 @@ def test_a_reply_whose_end_was_not_stamped_has_no_latency() -> None:
 # Bounds
 
 
+def test_an_upper_bound_of_the_users_clock_is_no_more_exact_than_that_clock() -> None:
+    """The last token came at most 1 ms before what closed its stream, by a clock that is up to 20 ms late."""
+    one = reply([50, 110], [1, 1], 2, bounds=[(1, 109)], clock="user")
+    late = ClockError(late=0.020)
+    assert times(chunk_gap(one, late)) == [pytest.approx((0.040, 0.060, 0.080))]
+    assert times(chunk_gap(one, EXACT)) == [pytest.approx((0.059, 0.060, 0.060))]
+
+
 def test_an_event_behind_which_the_read_held_more_came_after_the_read_before() -> None:
     """Three events in one read at 110 ms; the read before was at 50 ms."""
     one = reply([50, 110, 110, 110], [1, 1, 1, 1], 4, bounds=[(1, 50), (2, 50)])

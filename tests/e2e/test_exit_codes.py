@@ -93,6 +93,24 @@ def test_4_the_engines_version_is_another(tmp_path: Path) -> None:
     assert "off: not in force: engine version: wanted 0.27.0, found 0.26.0" in ended.stdout
 
 
+@pytest.mark.parametrize("cut", ["warm-up", "measured"])
+def test_5_a_round_that_its_limit_cut_is_incomplete(tmp_path: Path, cut: str) -> None:
+    """All that fit into C are sent at once, and what comes after is not sent any more; each request takes longer than
+    the limit. A warm-up goes one by one."""
+
+    def edit(spec: dict[str, Any]) -> None:
+        spec["limits"] = {"round-seconds": 0.005}
+        warm = {"requests": 3 if cut == "warm-up" else 1, "counted": True}
+        spec["phases"]["load"].update({"concurrency": [8], "requests": 8 if cut == "warm-up" else 24, "warm-up": warm})
+
+    ended = run_experiment(tmp_path, brief, edit, scale=SCALE)
+    assert ended.code == 5, ended.stdout
+    assert "exit 5: the measurement is incomplete (simulated)" in ended.stdout
+    for one in ended.record.all_rounds():
+        assert one.finished is not None and not one.finished.complete
+        assert (len(one.of_role("warm-up")), len(one.of_role("measured"))) == (1, 8)
+
+
 def test_5_the_measurement_is_incomplete(tmp_path: Path) -> None:
     ended = run_experiment(tmp_path, brief, fault({"kind": "http-error", "request": 8, "status": 429}), scale=SCALE)
     assert ended.code == 5

@@ -4,19 +4,31 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
+import os
+import resource
 import socket
 from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
 import pytest
 import uvloop
 from load_bytes import MODEL, completion, plain
-from load_wire import Played, Server, numbered, play, run, says
+from load_wire import PATIENCE, Played, Server, numbered, play, run, says
 
 from runner.access import Access
 from runner.engine.verdict import Verdict
+<<<<<<< HEAD
 from runner.load.closed_loop import ClosedLoop
+=======
+from runner.load import closed_loop
+>>>>>>> room-review
 from runner.load.destination import Destination
-from runner.load.reading import Judged, judge_exchange
+from runner.load.dial import dial
+from runner.load.generator import Load, LoadGenerator
+from runner.load.reading import Judged, judge_exchange, read_captures
+from runner.record.clock import RunClock
 
 OK = says(plain(completion()))
 
@@ -164,6 +176,15 @@ def test_an_endpoint_is_taken_apart(endpoint: str, host: str, port: int, authori
     assert (found.host, found.port, found.authority) == (host, port, authority)
 
 
+def test_what_http_cannot_hold_is_written_as_it_can() -> None:
+    """The endpoint target takes such addresses, and its probes, by httpx, reach them."""
+    found = Destination.of("http://엔진.example:8000/모델/a%20b")
+    assert (found.host, found.authority) == ("xn--li5b25e.example", "xn--li5b25e.example:8000")
+    line = found.request(b"", [], keep_alive=True).split(b"\r\n")[0]
+    assert line == b"POST /%EB%AA%A8%EB%8D%B8/a%20b/v1/chat/completions HTTP/1.1"
+    assert Destination.of("https://엔진.example").authority == "xn--li5b25e.example"
+
+
 @pytest.mark.parametrize("endpoint", ["ftp://engine", "engine:80", "http://", "http://engine:port"])
 def test_what_is_no_endpoint_is_refused(endpoint: str) -> None:
     with pytest.raises(ValueError):
@@ -249,6 +270,30 @@ def test_a_connection_that_never_opens_is_timed_out(keep_alive: bool, loop: obje
     assert {one.kind for one in played.troubles} == {"timed-out"}
 
 
+@pytest.mark.parametrize("keep_alive", [True, False])
+def test_a_connection_that_never_opens_is_told_by_name_and_keeps_no_round_waiting(
+    keep_alive: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its request's own time is a minute: who waits for that to begin, or to tell, is too late."""
+    monkeypatch.setattr(closed_loop, "STALLED_SECONDS", 0.05)
+    monkeypatch.setattr(closed_loop, "AHEAD_SECONDS", 0.05)
+    monkeypatch.setattr(closed_loop, "_BEAT_SECONDS", 0.01)
+
+    async def main(endpoint: str) -> Played:
+        stop = asyncio.Event()
+
+        def told(*_: object) -> None:
+            stop.set()
+
+        sending = play(endpoint, numbered(1), timeout=60 * PATIENCE, stop=stop, keep_alive=keep_alive, trouble=told)
+        return await asyncio.wait_for(sending, PATIENCE)
+
+    with never_accepts() as endpoint:
+        played = run(main(endpoint))
+    assert [(one.kind, one.detail) for one in played.troubles] == [("stalled", "no connection for 0.05 s")]
+    assert verdicts(played) == [Verdict.INTERRUPTED]
+
+
 def test_stop_gives_up_a_connection_that_is_being_opened() -> None:
     """`run` sees that nothing is left of it."""
 
@@ -262,3 +307,48 @@ def test_stop_gives_up_a_connection_that_is_being_opened() -> None:
 
     with never_accepts() as endpoint:
         assert verdicts(run(main(endpoint))) == [Verdict.INTERRUPTED] * 2
+
+
+# What this machine does not have is no word of the server ------------------------------------------------
+
+
+def test_a_process_opens_more_than_a_shells_limit(tmp_path: Path) -> None:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    few, slots = 96, 120
+
+    async def main() -> list[Verdict]:
+        async with Server(OK) as server, LoadGenerator() as generator:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (few, hard))
+            try:
+                await generator.start(1)  # it inherits the limit
+            finally:
+                resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+            load = Load(server.endpoint, [b"{}"], 2 * slots, slots, 60.0, tmp_path / "round.capture")
+            captures = await generator.send(load, clock=RunClock(), stop=asyncio.Event())
+            assert server.connections == slots
+            return [one.verdict for one in read_captures(captures, model=MODEL, stream=False).judged]
+
+    assert run(main()) == [Verdict.OK] * 2 * slots
+
+
+def test_a_machine_without_more_sockets_ends_the_round_and_the_server_refused_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    opened = 0
+
+    async def scarce(*words: Any) -> Any:
+        nonlocal opened
+        opened += 1
+        if opened > 2:
+            raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+        return await dial(*words)
+
+    monkeypatch.setattr(closed_loop, "dial", scarce)
+
+    async def main() -> int:
+        async with Server(OK) as server:
+            with pytest.raises(OSError, match="Too many open files"):
+                await play(server, numbered(50), concurrency=4)
+            return len(server.bodies)
+
+    assert run(main()) <= 4

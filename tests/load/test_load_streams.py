@@ -206,6 +206,16 @@ def test_input_6_reasoning_is_a_channel_and_its_first_token_the_first(field: str
     assert sends[1] <= reply.first_token_ns <= sends[2]
 
 
+@pytest.mark.parametrize("newline", [b"\n", b"\r", b"\r\n"], ids=["lf", "cr", "crlf"])
+def test_an_event_that_came_alone_has_a_stamp_that_is_no_upper_bound(newline: bytes) -> None:
+    """The LF of a CRLF belongs to the event that its CR ended."""
+    parts = [part.replace(b"\n", newline) for part in (role(), delta("a"), delta("b"), STOP, DONE)]
+    reply = ok(parts)
+    assert (reply.text, reply.event_bounds) == ("ab", ())
+    reply = ok([parts[0], parts[1] + parts[2], *parts[3:]])
+    assert [number for number, _ in reply.event_bounds] == [0]
+
+
 def test_input_7_a_burst_of_tokens() -> None:
     """Four events, twelve tokens: how many each brought is known, and each event has its own time."""
     sizes = (1, 4, 3, 4)

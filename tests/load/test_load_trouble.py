@@ -133,6 +133,27 @@ def test_a_long_silence_before_the_first_word_is_no_stall(monkeypatch: pytest.Mo
     assert silences[0] >= 30_000_000
 
 
+def test_an_interim_response_is_no_status() -> None:
+    async def main() -> Played:
+        loops: list[ClosedLoop] = []
+
+        async def opened(loop: ClosedLoop) -> None:
+            loops.append(loop)
+
+        async def answer(wire: Wire, _: bytes) -> None:
+            await wire.send(b"HTTP/1.1 103 Early Hints\r\nlink: </x>\r\n\r\n")
+            await wire.taken()
+            loops[0].look()
+            await wire.send(OK)
+
+        async with Server(answer) as server:
+            return await play(server, numbered(1), opened=opened)
+
+    played = run(main())
+    assert verdicts(played) == [Verdict.OK]
+    assert played.troubles == []
+
+
 def test_what_ends_in_order_is_no_trouble() -> None:
     """An answer without a length ends with its connection."""
     until_close = head(connection="close") + completion()
