@@ -19,11 +19,8 @@ from load_wire import PATIENCE, Played, Server, numbered, play, run, says
 
 from runner.access import Access
 from runner.engine.verdict import Verdict
-<<<<<<< HEAD
-from runner.load.closed_loop import ClosedLoop
-=======
 from runner.load import closed_loop
->>>>>>> room-review
+from runner.load.closed_loop import ClosedLoop
 from runner.load.destination import Destination
 from runner.load.dial import dial
 from runner.load.generator import Load, LoadGenerator
