@@ -21,6 +21,7 @@ class LoopbackServer:
         self.faults: list[Exception] = []
         self.connections = 0
         self._tasks: set[asyncio.Task[None]] = set()
+        self._writers: list[asyncio.StreamWriter] = []
 
     async def __aenter__(self) -> Self:
         self._server = await asyncio.start_server(self._connected, self._host, 0, ssl=self._tls)
@@ -38,11 +39,15 @@ class LoopbackServer:
         await asyncio.gather(*self._tasks, return_exceptions=True)
         await self._server.wait_closed()
         await asyncio.sleep(0)
+        for writer in self._writers:
+            writer.transport.abort()  # whose task was cancelled before it began has closed nothing
+        await asyncio.sleep(0)
         if kind is None:
             assert self.faults == []
 
     def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.connections += 1
+        self._writers.append(writer)
         self._tasks.add(asyncio.ensure_future(self._serve(reader, writer)))
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
