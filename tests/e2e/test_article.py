@@ -1,6 +1,5 @@
 """The reference article's experiment on the embedded engine: what it must show, and nothing typed in."""
 
-import json
 import re
 import shutil
 import socket
@@ -9,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from captured import answers
 from conftest import Finished, command, environment
 
 from runner.spec.tables import TABLE_IDS
@@ -122,10 +122,10 @@ def test_raw_evidence_is_kept(article: Finished) -> None:
     artifacts = article.directory / "artifacts"
     assert "non-default args" in (artifacts / "on-1" / "engine.log").read_text(encoding="utf-8")
     assert (artifacts / "off-1" / "load-c32-r2-after.prom").read_text().startswith("# HELP")
-    lines = (artifacts / "on-1" / "load-c4-r1-responses.jsonl").read_text().splitlines()
-    assert len(lines) == 65
-    body = json.loads("".join(text for _, text in json.loads(lines[3])["chunks"]))
-    assert body["object"] == "chat.completion"
+    kept = answers(article.directory, "on-1/load-c4-r1")
+    assert sorted(kept) == list(range(1, 65))
+    assert list(answers(article.directory, "on-1/load-c4-r1-warm-up")) == [0]
+    assert {body["object"] for body in kept.values()} == {"chat.completion"}
 
 
 def test_report_again_gives_the_same_bytes_offline(

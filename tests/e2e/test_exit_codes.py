@@ -141,7 +141,7 @@ def test_70_an_internal_error_keeps_what_was_measured(tmp_path: Path) -> None:
     broken = (
         "import sys; import runner.execution.rounds as rounds; from runner.cli import main\n"
         "def fail(*_): raise RuntimeError('a bug of ours')\n"
-        "rounds.keep_responses = fail\n"
+        "rounds.request_done = fail\n"
         f"sys.exit(main([{spec.name!r}]))"
     )
     ended = subprocess.run(

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from captured import answers
 from conftest import Finished, brief, run_experiment
 
 from runner.record.record import Record
@@ -56,10 +57,7 @@ def counters(record: Record) -> tuple[float, float, int]:
 
 def prompt_ids(ended: Finished) -> list[int]:
     """The prompt's tokens, as the engine gave them in its raw answers."""
-    import json
-
-    line = (ended.directory / "artifacts" / "on-1" / "load-c2-r1-responses.jsonl").read_text().splitlines()[0]
-    body = json.loads("".join(text for _, text in json.loads(line)["chunks"]))
+    [body, *_] = answers(ended.directory, "on-1/load-c2-r1").values()
     ids: list[int] = body["prompt_token_ids"]
     return ids
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from typing import Any
 
+from captured import answers
 from finished_run import Finished
 from prometheus_client.parser import text_string_to_metric_families
 
@@ -33,10 +33,10 @@ def series(run: Finished, round_: Round, moment: str) -> dict[str, float]:
 
 
 def bodies(run: Finished, round_: Round) -> Iterator[Any]:
-    """The replies of a round as they came."""
-    path = run.directory / "artifacts" / f"{round_.arm}-1" / f"{stem(round_)}-responses.jsonl"
-    for line in path.read_text("ascii").splitlines():
-        yield json.loads("".join(chunk for _, chunk in json.loads(line)["chunks"]))
+    """The replies of a round as they came, its warm-up's first."""
+    if round_.of_role("warm-up"):
+        yield from answers(run.directory, f"{round_.arm}-1/{stem(round_)}-warm-up").values()
+    yield from answers(run.directory, f"{round_.arm}-1/{stem(round_)}").values()
 
 
 def stem(round_: Round) -> str:
