@@ -38,13 +38,13 @@ def client_limit(round_: Round) -> Absent | None:
         return None
     typical = median(durations)
     first, last = sending(round_)
-    achieved, busy = achieved_concurrency(round_), achieved_concurrency(round_, connecting=True)
-    wanted = asked(round_)
+    achieved, wanted = achieved_concurrency(round_), asked(round_)
     if (
         wanted > 1
         and not isinstance(achieved, Absent)
-        and not isinstance(busy, Absent)
         and (last - first) / 1e9 >= ENOUGH_WAVES * typical
+        and achieved < ENOUGH_ACHIEVED * wanted
+        and not isinstance(busy := achieved_concurrency(round_, connecting=True), Absent)
         and busy < ENOUGH_ACHIEVED * wanted
     ):
         return Absent("client-limit", {"achieved": achieved, "asked": wanted})
