@@ -292,6 +292,7 @@ def test_trouble_that_passed_is_said_all_the_same(tmp_path: Path) -> None:
     record = make_record(tmp_path, change=change)
     _, notes = table(record, "rounds")
     assert "on C=4 round 2: trouble seen while it ran — stalled, request 17 (no byte for 5 s)." in notes
+    assert "on C=4 2회차: 회차 중에 보인 문제 — 멈춤, 요청 17 (no byte for 5 s)." in table(record, "rounds", "ko")[1]
     assert of_cell(record, 4)["rounds"][1]["troubles"] == [
         {"at_ns": 7, "kind": "stalled", "index": 17, "detail": "no byte for 5 s"}
     ]
