@@ -48,8 +48,10 @@ def client_limit(round_: Round) -> Absent | None:
         and busy < ENOUGH_ACHIEVED * wanted
     ):
         return Absent("client-limit", {"achieved": achieved, "asked": wanted})
-    if round_.client is not None and round_.client.processes:
-        lag = max(one.loop_lag_p99_ns for one in round_.client.processes) / 1e9
+    processes = [] if round_.client is None else round_.client.processes
+    known = [one.loop_lag_p99_ns for one in processes if one.loop_lag_p99_ns is not None]
+    if known:
+        lag = max(known) / 1e9
         if lag > max(LAG_SECONDS, LAG_SHARE * typical):
             return Absent("client-lag", {"lag": lag, "duration": typical})
     return None
