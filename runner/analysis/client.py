@@ -54,7 +54,7 @@ def client_facts(cell: Cell) -> ClientFacts | None:
         processes=float(max(per_round)) if whole else Absent("client-unwatched"),
         asked=max(asked(round_) for round_ in cell.rounds),
         achieved=achieved,
-        loop_lag=worst(lambda one: one.loop_lag_p99_ns / 1e9, "not-said"),
+        loop_lag=worst(lambda one: None if one.loop_lag_p99_ns is None else one.loop_lag_p99_ns / 1e9, "no-timer"),
         read_lag=worst(lambda one: None if one.read_lag_p99_ns is None else one.read_lag_p99_ns / 1e9, "no-read-lag"),
         cpu=worst(lambda one: one.cpu_seconds / one.seconds if one.seconds else None, "not-said"),
         queued=worst(

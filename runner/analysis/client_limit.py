@@ -38,18 +38,20 @@ def client_limit(round_: Round) -> Absent | None:
         return None
     typical = median(durations)
     first, last = sending(round_)
-    achieved, busy = achieved_concurrency(round_), achieved_concurrency(round_, connecting=True)
-    wanted = asked(round_)
+    achieved, wanted = achieved_concurrency(round_), asked(round_)
     if (
         wanted > 1
         and not isinstance(achieved, Absent)
-        and not isinstance(busy, Absent)
         and (last - first) / 1e9 >= ENOUGH_WAVES * typical
+        and achieved < ENOUGH_ACHIEVED * wanted
+        and not isinstance(busy := achieved_concurrency(round_, connecting=True), Absent)
         and busy < ENOUGH_ACHIEVED * wanted
     ):
         return Absent("client-limit", {"achieved": achieved, "asked": wanted})
-    if round_.client is not None and round_.client.processes:
-        lag = max(one.loop_lag_p99_ns for one in round_.client.processes) / 1e9
+    processes = [] if round_.client is None else round_.client.processes
+    known = [one.loop_lag_p99_ns for one in processes if one.loop_lag_p99_ns is not None]
+    if known:
+        lag = max(known) / 1e9
         if lag > max(LAG_SECONDS, LAG_SHARE * typical):
             return Absent("client-lag", {"lag": lag, "duration": typical})
     return None

@@ -7,6 +7,9 @@ from runner.analysis.interval import Interval, Intervals
 from runner.record.events import RequestDone, TokenEvents
 from runner.record.record import Round
 
+TIMER_SECONDS = 0.001
+"""An event loop's timer fires on whole milliseconds: the lag that it shows is without this one."""
+
 
 @dataclass(frozen=True, slots=True)
 class ClockError:
@@ -21,15 +24,17 @@ class ClockError:
 def clock_error(round_: Round, request: RequestDone) -> ClockError | None:
     """The error of one request's receive stamps; None where nothing tells, as before the client watched itself.
 
-    By the user clock it is the p99 of the loop's lag, of the process that lagged most: bytes are read when the loop
-    gets round to it. By the kernel's it is the largest drift of a process.
+    By the user clock it is the p99 of the loop's lag and a timer's own millisecond, of the process that lagged most:
+    bytes are read when the loop gets round to it. A round that was over before a timer fired does not tell. By the
+    kernel's clock it is the largest drift of a process.
     """
     if round_.client is None or not round_.client.processes or request.clock is None:
         return None
     processes = round_.client.processes
     if request.clock == "kernel":
         return ClockError(drift=max(abs(one.drift_ns) for one in processes) / 1e9)
-    return ClockError(late=max(one.loop_lag_p99_ns for one in processes) / 1e9)
+    lags = [one.loop_lag_p99_ns for one in processes if one.loop_lag_p99_ns is not None]
+    return ClockError(late=max(lags) / 1e9 + TIMER_SECONDS) if len(lags) == len(processes) else None
 
 
 def arrivals(events: TokenEvents, error: ClockError) -> Intervals:

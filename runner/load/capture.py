@@ -72,8 +72,8 @@ class Closing:
     cpu_seconds: float
     queued_seconds: float | None
     loop: str
-    loop_lag_p99_ns: int
-    loop_lag_max_ns: int
+    loop_lag_p99_ns: int | None
+    loop_lag_max_ns: int | None
     why_user: str | None
     drift_ns: int
     peak_memory_bytes: int

@@ -11,8 +11,8 @@ from runner.engine.served import CHAT_PATH
 Address = tuple[int, Any]
 """Address family and socket address, as the system's resolver gives them."""
 
-OWN_HEADERS = ("host", "user-agent", "accept", "accept-encoding", "content-type", "content-length", "connection")
-"""What every request has by itself, in lower case."""
+_UNASKED = {"User-Agent": "llm-experiment-runner", "Accept": "*/*"}
+"""What a request has where nobody gave it something else."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,16 +42,16 @@ class Destination:
 
     def request(self, body: bytes, headers: list[tuple[str, str]], *, keep_alive: bool) -> bytes:
         """A whole request as it goes over the wire. No proxy of the environment is asked: it would join the path."""
+        given = {name.lower() for name, _ in headers}
+        unasked = [(name, value) for name, value in _UNASKED.items() if name.lower() not in given]
         lines = [
             f"POST {self.prefix}{CHAT_PATH} HTTP/1.1",
             f"Host: {self.authority}",
-            "User-Agent: llm-experiment-runner",
-            "Accept: */*",
             "Accept-Encoding: identity",  # what comes is stamped as it comes: nothing may gather it first
             "Content-Type: application/json",
             f"Content-Length: {len(body)}",
             *(() if keep_alive else ("Connection: close",)),
-            *(f"{name}: {value}" for name, value in headers),
+            *(f"{name}: {value}" for name, value in [*unasked, *headers]),
         ]
         return "\r\n".join([*lines, "", ""]).encode("latin-1") + body
 

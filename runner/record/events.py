@@ -369,9 +369,10 @@ class ProcessWatched(_Event):
 
     `slots` it had of the concurrency, and `requests` it sent. `cpu_seconds` and `queued_seconds` (runnable, waiting
     for a processor; None where the system does not say) are of the `seconds` that the round took it. Loop lag is how
-    late a timer fired; read lag how long after the kernel's stamp bytes were read, None by the user clock. `drift_ns`
-    is how far the wall clock, by which the kernel stamps, moved against the monotonic one. `why_user`: why the kernel
-    did not stamp. `capture` is the artifact that holds what came, byte for byte.
+    late a timer fired, beyond the millisecond that is a timer's own (None: the round was over before one did); read
+    lag how long after the kernel's stamp bytes were read, None by the user clock. `drift_ns` is how far the wall clock,
+    by which the kernel stamps, moved against the monotonic one. `why_user`: why the kernel did not stamp. `capture` is
+    the artifact that holds what came, byte for byte.
     """
 
     slots: int
@@ -380,8 +381,8 @@ class ProcessWatched(_Event):
     cpu_seconds: float
     queued_seconds: float | None
     loop: str
-    loop_lag_p99_ns: int
-    loop_lag_max_ns: int
+    loop_lag_p99_ns: int | None
+    loop_lag_max_ns: int | None
     reads: int
     read_lag_p50_ns: int | None
     read_lag_p99_ns: int | None

@@ -11,6 +11,7 @@ from journals import both, client, edit_events, make_record, old, streamed, stre
 from runner.analysis.cell import cell
 from runner.analysis.cell_latency import METRICS, OF_TOKENS, Quantiles, quantiles
 from runner.analysis.chunk_gap import chunk_gap
+from runner.analysis.client import client_facts
 from runner.analysis.e2e_latency import e2e_latency
 from runner.analysis.interval import Interval, Intervals
 from runner.analysis.itl import itl
@@ -300,9 +301,9 @@ def test_a_clock_of_unknown_error_times_whole_requests_and_no_tokens(tmp_path: P
 
 
 def test_the_process_that_lagged_most_is_the_users_clocks_error(tmp_path: Path) -> None:
-    """A lag of 20 ms is 2 % of a request of a second, and more than half of a gap of 30 ms."""
+    """A lag of 19 ms, and the timer's own, is 2 % of a request of a second, and more than half of a gap of 30 ms."""
     user = edit_events(RequestDone, lambda e: e.model_copy(update={"clock": "user"}))
-    lag = client(watched(loop_lag_p99_ns=1 * MS), watched(loop_lag_p99_ns=20 * MS))
+    lag = client(watched(loop_lag_p99_ns=1 * MS), watched(loop_lag_p99_ns=19 * MS))
     record = make_record(tmp_path, streaming, change=both(streamed(TOKENS), user, lag))
     own = cell(record, "on", 4)
     gaps, whole = quantiles(own, "chunk-gap"), quantiles(own, "e2e-latency")
@@ -319,6 +320,21 @@ def test_the_process_that_lagged_most_is_the_users_clocks_error(tmp_path: Path) 
     record = make_record(tmp_path, streaming, change=both(streamed(TOKENS), drifting))
     found = quantiles(cell(record, "on", 4), "chunk-gap")
     assert isinstance(found, Quantiles) and isinstance(found.percentiles[50], Absent)
+
+
+def test_a_round_that_was_over_before_a_timer_fired_does_not_tell_the_users_clocks_error(tmp_path: Path) -> None:
+    user = edit_events(RequestDone, lambda e: e.model_copy(update={"clock": "user"}))
+    short = client(watched(), watched(loop_lag_p99_ns=None, loop_lag_max_ns=None))
+    own = cell(make_record(tmp_path, streaming, change=both(streamed(TOKENS), user, short)), "on", 4)
+    assert quantiles(own, "ttft") == Absent("clock-unknown")
+    whole = quantiles(own, "e2e-latency")
+    assert isinstance(whole, Quantiles) and not whole.bounded
+    assert own.client_limit is None
+    facts = client_facts(own)
+    assert facts is not None and facts.loop_lag == Absent("no-timer")
+    # The kernel's clock needs no timer.
+    kernel = cell(make_record(tmp_path, streaming, change=both(streamed(TOKENS), short)), "on", 4)
+    assert isinstance(quantiles(kernel, "ttft"), Quantiles)
 
 
 def test_events_that_share_a_read_are_not_carried(tmp_path: Path) -> None:

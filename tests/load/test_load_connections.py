@@ -224,6 +224,17 @@ def test_what_every_request_says_of_itself() -> None:
     assert len(names) == len(set(names))
 
 
+def test_a_header_that_was_given_takes_the_place_of_ours() -> None:
+    async def main() -> Server:
+        async with Server(OK) as server:
+            await play(server, [b"{}"], headers=[("user-agent", "ours"), ("ACCEPT", "text/event-stream")])
+            return server
+
+    lines = run(main()).heads[0].lower().split(b"\r\n")
+    assert [line for line in lines if line.startswith(b"user-agent")] == [b"user-agent: ours"]
+    assert [line for line in lines if line.startswith(b"accept:")] == [b"accept: text/event-stream"]
+
+
 @pytest.mark.parametrize("name", ["HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy", "HTTPS_PROXY"])
 def test_a_proxy_in_the_environment_is_ignored(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     for other in ("NO_PROXY", "no_proxy"):

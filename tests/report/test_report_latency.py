@@ -87,7 +87,7 @@ def test_in_korean_too(tmp_path: Path) -> None:
 def test_each_percentile_says_for_itself_why_it_is_absent(tmp_path: Path) -> None:
     """By a clock that may be 10 ms late a gap of 30 ms is not known, and a TTFT of 50 ms is not either."""
     user = edit_events(events.RequestDone, lambda e: e.model_copy(update={"clock": "user"}))
-    lag = client(watched(loop_lag_p99_ns=10 * MS, clock="user", why_user="TLS is read inside Python"))
+    lag = client(watched(loop_lag_p99_ns=9 * MS, clock="user", why_user="TLS is read inside Python"))
     record = make_record(tmp_path, streaming, change=both(streamed(BURST), user, lag))
     rows, _ = table(record, "latency")
     [gap] = [row for row in rows if row[:3] == ["on", "4", "chunk gap"]]
@@ -292,6 +292,7 @@ def test_trouble_that_passed_is_said_all_the_same(tmp_path: Path) -> None:
     record = make_record(tmp_path, change=change)
     _, notes = table(record, "rounds")
     assert "on C=4 round 2: trouble seen while it ran — stalled, request 17 (no byte for 5 s)." in notes
+    assert "on C=4 2회차: 회차 중에 보인 문제 — 멈춤, 요청 17 (no byte for 5 s)." in table(record, "rounds", "ko")[1]
     assert of_cell(record, 4)["rounds"][1]["troubles"] == [
         {"at_ns": 7, "kind": "stalled", "index": 17, "detail": "no byte for 5 s"}
     ]

@@ -23,9 +23,10 @@ def latency(source: Source) -> list[Table]:
     Quantiles are over the ok measured requests of all rounds together, linear between the nearest ranks; n counts
     requests, for ITL tokens and for chunk gap gaps. p90 takes 10 values and p99 takes 100. Each value is known between
     bounds: the kernel's stamps are exact but for the drift of the wall clock, the client's own (user) may be late by
-    its loop lag (p99), and an event behind which the same read held more came at any time after the read before. A
-    quantile is absent where the same quantile of the lower or of the upper bounds is not within 5 % of it (or 20 µs);
-    all are absent where the client was the limit.
+    its loop lag (p99) and the millisecond below which a timer shows none, and an event behind which the same read held
+    more came at any time after the read before; the last token, behind which stand only finish reason, usage and
+    [DONE], is taken to have come at most 1 ms before these. A quantile is absent where the same quantile of the lower
+    or of the upper bounds is not within 5 % of it (or 20 µs); all are absent where the client was the limit.
     """
     shown = [cell for cell in cells(source.record) if cell.rounds]
     if not shown:

@@ -76,7 +76,7 @@ def _trouble_notes(source: Source, cell: Cell) -> list[str]:
         source.words(
             "note-trouble",
             round=round_name(source, cell, round_),
-            kind=escape(one.kind),
+            kind=source.words.trouble(one.kind),
             index=one.index,
             detail=escape(one.detail) or "–",
         )

@@ -44,6 +44,10 @@ class Words:
         """Whether there is such a word."""
         return key in ALL_WORDS
 
+    def trouble(self, kind: str) -> str:
+        """The word for what went wrong while a round ran: a verdict, or that nothing came."""
+        return self.verdict(kind) if kind in _REQUEST_VERDICTS else self(kind)
+
     def verdict(self, verdict: str) -> str:
         """The word for a request's verdict."""
         return _REQUEST_VERDICTS[Verdict(verdict)][self._index]

@@ -243,6 +243,7 @@ FINDINGS: Final[Mapping[str, tuple[str, str]]] = {
     "nothing-to-time": ("잴 것이 없음", "there is nothing to time"),
     "too-few-values": ("값 부족 ({needed}개 필요)", "too few values ({needed} needed)"),
     "not-said": ("system이 알려 주지 않음", "the system does not say"),
+    "no-timer": ("회차가 너무 짧음", "the round was too short"),
     "no-read-lag": ("kernel 시각이 없음", "no stamps of the kernel"),
     "same-batch-unknown": (
         "같은 배치가 도는 {levels}를 알 수 없음",

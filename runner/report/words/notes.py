@@ -86,6 +86,7 @@ NOTES: Final[Mapping[str, tuple[str, str]]] = {
         "{round}: 회차 중에 보인 문제 — {kind}, 요청 {index} ({detail}).",
         "{round}: trouble seen while it ran — {kind}, request {index} ({detail}).",
     ),
+    "stalled": ("멈춤", "stalled"),
     "note-positions": (
         "채택은 앞에서부터 연속으로만 일어나므로 값은 누적이다.",
         "Acceptance runs from the front without gaps, so the values are cumulative.",
