@@ -139,9 +139,11 @@ def test_a_server_that_speaks_no_tls_is_refused_with_its_words() -> None:
 def test_a_handshake_that_never_ends_is_timed_out() -> None:
     class Silent(LoopbackServer):
         async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-            while await reader.read(1 << 16):
-                pass
-            writer.close()
+            try:
+                while await reader.read(1 << 16):
+                    pass
+            finally:
+                writer.close()
 
     async def main() -> Played:
         async with Silent() as server:
