@@ -51,6 +51,9 @@ class Cell:
         return None if complete == self.planned_rounds else self._done(complete)
 
     def _done(self, rounds: int) -> Absent:
+        cut = [one.finished.cut_after for one in self.rounds if one.finished is not None and one.finished.cut_after]
+        if cut:
+            return Absent("rounds-cut", {"done": rounds, "planned": self.planned_rounds, "seconds": cut[0]})
         return Absent("rounds-missing", {"done": rounds, "planned": self.planned_rounds})
 
     @property

@@ -9,6 +9,9 @@ from runner.load.generator import InFlight
 from runner.plan.model import Plan
 from runner.record import events
 
+_SILENT_SECONDS = 5.0
+"""A request that has waited so long for a byte is worth a word: it may be a long one, or an engine that hangs."""
+
 
 class Progress:
     """Says condition, phase, round, requests done and the time left."""
@@ -69,7 +72,9 @@ class Progress:
             spent = self._spent + time.monotonic() - self._round_started
             done = self._units_done + share * self._round_units
             left = f", about {spent / done * (self._units - done):.0f} s left" if done else ""
-            self._moving(f"{self._where}: {seen.done}/{self._requests}{left}")
+            silent = seen.silent_seconds or 0.0
+            waits = f", no byte for {silent:.0f} s" if silent >= _SILENT_SECONDS else ""
+            self._moving(f"{self._where}: {seen.done}/{self._requests}{left}{waits}")
 
     def _up(self, event: events.EngineLaunched | events.EngineReady) -> None:
         if isinstance(event, events.EngineReady):

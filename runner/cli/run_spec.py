@@ -18,6 +18,7 @@ from runner.cli.survey import consent, survey_lines
 from runner.execution.context import Context
 from runner.execution.run import execute
 from runner.exit_code import ExitCode
+from runner.load.generator import LoadError
 from runner.record.directory import JOURNAL, PLAN, SPEC, create_run_directory, write_whole
 from runner.record.events import Event, Interrupted, RunFinished, RunnerFailed, RunStarted
 from runner.record.journal import JournalError, JournalWriter
@@ -137,6 +138,9 @@ def _carry_out(inputs: Inputs, target: Target, directory: Path) -> str | None:
             asyncio.run(_until_done_or_stopped(context, target))
         except (asyncio.CancelledError, KeyboardInterrupt):
             pass  # a second signal: the first one is journaled, what could be put in order has been
+        except LoadError as error:
+            failed = f"run: {error}; what it had under way is lost, and nothing more was measured"
+            _recorded(emit, RunnerFailed(error=str(error)))
         except Exception as error:
             failed = traceback.format_exc()
             _recorded(emit, RunnerFailed(error=f"{type(error).__name__}: {error}"))

@@ -12,7 +12,7 @@ from runner.execution.context import Context, Stopped
 from runner.execution.idle import IdleWatch
 from runner.execution.requests import PROOF, Place, duration_s, request_done
 from runner.execution.said import Said
-from runner.execution.sending import pack, send
+from runner.execution.sending import hear, pack, send
 from runner.load.reading import Judged
 from runner.plan.model import Arm, Launch, Plan, encode_body
 from runner.record.events import ArgumentFound, CountersProved, EvidenceRead, FeatureFound, Speculation
@@ -150,17 +150,16 @@ async def _whole_request(context: Context, place: Place, arm: Arm, engine: Runni
     phase = context.plan.phases[0]
     prompt = phase.prompts[0]
     body = context.plan.body(arm, prompt, stream=phase.stream)
-    heard = await send(
+    captures = await send(
         context,
         place,
         engine.endpoint,
         [encode_body(body)],
         requests=1,
         concurrency=1,
-        model=str(body["model"]),
-        stream=phase.stream,
         kind=PROOF,
     )
+    heard = await hear(context, captures, model=str(body["model"]), stream=phase.stream)
     judged = next(iter(heard.judged), None)
     if judged is None:
         raise Stopped

@@ -10,7 +10,7 @@ from runner.execution.context import Context, Stopped
 from runner.execution.idle import IdleWatch
 from runner.execution.requests import Place, request_done
 from runner.execution.said import Said, ask
-from runner.execution.sending import pack, send
+from runner.execution.sending import hear, pack, send
 from runner.load.reading import Judged
 from runner.plan.model import Arm, Launch, encode_body
 from runner.record.events import EngineReady
@@ -74,18 +74,17 @@ async def _first_completion(
         if code is not None:
             raise TargetError(*ended(engine, code, "while starting"))
         remaining = (deadline - context.clock.now()) / 1e9
-        heard = await send(
+        captures = await send(
             context,
             place,
             engine.endpoint,
             [body],
             requests=1,
             concurrency=1,
-            model=model,
-            stream=False,
             first_index=index,
             timeout=max(remaining, 0.1),
         )
+        heard = await hear(context, captures, model=model, stream=False)
         judged = next(iter(heard.judged), None)
         if judged is None:
             raise Stopped

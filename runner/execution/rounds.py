@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from runner.access import http_client
@@ -13,7 +14,7 @@ from runner.execution.gpus.watch import GpuWatch
 from runner.execution.idle import IdleWatch
 from runner.execution.readiness import engine_identity
 from runner.execution.requests import WARM_UP, Place, duration_s, request_done
-from runner.execution.sending import pack, send
+from runner.execution.sending import hear, pack, send
 from runner.load.generator import InFlight
 from runner.load.reading import Heard, Judged
 from runner.plan.model import Arm, PlannedPhase, encode_body
@@ -67,13 +68,13 @@ class RoundRunner:
             sampler = Sampler(self._engine.endpoint, interval, context.clock, context.access)
             gpus = self._gpus.series(interval)
             async with _meanwhile(sampler.run(), *([gpus.run()] if gpus is not None else [])):
-                heard = await self._send(
+                captures = await self._send(
                     place, phase.requests, place.concurrency, phase.warm_up, listen=context.in_flight
                 )
-            measured = heard.judged
             others = await self._gpus.others(place, gpus)
+            heard = await self._hear(captures)
+            measured = heard.judged
             after = await self._watch.idle(client)
-        await pack(context, place)
         self._record(place, warm, heard, sampler)
         for sample in self._gpus.sampled(place, gpus):
             context.emit(sample)
@@ -82,22 +83,24 @@ class RoundRunner:
         place = replace(place, engine=engine_identity(self._engine, after.scrape))
         await self._engine.look()
         self._scraped(place, "after", after.scrape)
+        whole = (len(warm), len(measured)) == (phase.warm_up, phase.requests)
+        lived = self._lived(after.scrape) and not context.stop.is_set()
         context.emit(
             RoundFinished(
                 **_round(place),
                 busy_before=before.reason,
                 busy_after=after.reason,
                 sampling_interval=interval,
-                complete=self._lived(after.scrape)
-                and not context.stop.is_set()
-                and (len(warm), len(measured)) == (phase.warm_up, phase.requests),
+                complete=lived and whole,
+                cut_after=context.plan.limits.round_seconds if lived and not whole else None,
             )
         )
+        await pack(context, place)  # once it is in the journal: nothing of it is lost where the disk is full
         return _fastest([*warm, *measured], latency)
 
     async def _warm_up(self, place: Place) -> list[Judged]:
         """One after the other, and not watched: whoever warms up is in no hurry."""
-        heard = await self._send(place, self._phase.warm_up, 1, 0, kind=WARM_UP)
+        heard = await self._hear(await self._send(place, self._phase.warm_up, 1, 0, kind=WARM_UP))
         return heard.judged
 
     async def _send(
@@ -109,24 +112,25 @@ class RoundRunner:
         *,
         kind: str = "",
         listen: Callable[[InFlight], None] = lambda _: None,
-    ) -> Heard:
+    ) -> list[Path]:
         context = self._context
         async with _while_it_lives(self._engine, context.stop) as over:
-            heard = await send(
+            return await send(
                 context,
                 place,
                 self._engine.endpoint,
                 self._encoded,
                 requests=count,
                 concurrency=concurrency,
-                model=self._model,
-                stream=self._phase.stream,
                 kind=kind,
                 first_index=first_index,
                 seconds=context.plan.limits.round_seconds,
                 stop=over,
                 listen=listen,
             )
+
+    async def _hear(self, captures: list[Path]) -> Heard:
+        heard = await hear(self._context, captures, model=self._model, stream=self._phase.stream)
         self._watch.answered(heard.judged)
         return heard
 

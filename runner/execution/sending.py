@@ -26,19 +26,18 @@ async def send(
     *,
     requests: int,
     concurrency: int,
-    model: str,
-    stream: bool,
     kind: str = "",
     first_index: int = 0,
     timeout: float | None = None,
     seconds: float | None = None,
     stop: asyncio.Event | None = None,
     listen: Callable[[InFlight], None] = lambda _: None,
-) -> Heard:
+) -> list[Path]:
     """Send requests with `bodies` in turn by number. `kind` is added to the capture's name; `timeout` in seconds is the
     plan's by default, `seconds` ends the sending.
 
-    The captures are packed by `pack` once nothing presses any more. Raises LoadError.
+    What came is in the captures, whose paths come back: `hear` reads them, and `pack` compresses them, once nothing
+    presses any more. Raises LoadError.
     """
     load = Load(
         endpoint,
@@ -48,7 +47,7 @@ async def send(
         context.plan.limits.request_timeout_seconds if timeout is None else timeout,
         context.artifact(place.folder, f"{place.stem}{kind}{SUFFIX}"),
         first_index,
-        processes(context.plan.load, concurrency, requests, os.cpu_count() or 1),
+        processes(context.plan.load, concurrency, requests, _cpus()),
         context.plan.load.connection == "keep-alive",
         seconds,
         context.access,
@@ -63,15 +62,22 @@ async def send(
             )
         )
 
-    captures = await context.load.send(
-        load, clock=context.clock, stop=stop or context.stop, listen=listen, trouble=trouble
-    )
+    return await context.load.send(load, clock=context.clock, stop=stop or context.stop, listen=listen, trouble=trouble)
+
+
+async def hear(context: Context, captures: Sequence[Path], *, model: str, stream: bool) -> Heard:
+    """Read what came. Raises CaptureError."""
 
     def named(path: Path) -> str:
         return packed_name(path, context.directory)
 
     # A large round takes a while to read, and a signal is to be heard meanwhile.
     return await asyncio.to_thread(read_captures, captures, model=model, stream=stream, artifact=named)
+
+
+def _cpus() -> int:
+    """Processors that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def packed_name(path: Path, directory: Path) -> str:

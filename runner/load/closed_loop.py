@@ -19,13 +19,14 @@ from runner.load.dial import Line, dial
 from runner.load.exchange import VERDICTS, closed_early
 
 STALLED_SECONDS = 5.0
-"""An answer that has begun and of which nothing came for so long is said to be stalled, and so is a connection that is
-not open by then."""
+"""An answer that has begun, with more than its head, and of which nothing came for so long is said to be stalled, and
+so is a connection that is not open by then."""
 AHEAD_SECONDS = 10.0
 """What has not been opened after so long is no reason to keep the round waiting: it is tried again with its request."""
 _BEAT_SECONDS = 0.25
-_OWN = (errno.EMFILE, errno.ENFILE)
-"""What keeps a connection from being opened and is no word of the server: this machine has no more sockets for us."""
+_OWN = (errno.EMFILE, errno.ENFILE, errno.EADDRNOTAVAIL)
+"""What keeps a connection from being opened and is no word of the server: this machine has no more sockets for us, or
+no more ports."""
 _RESOLUTION_NS = 1_000_000
 """An event loop's timers fire on whole milliseconds: so much later is no lag."""
 
@@ -303,7 +304,8 @@ class _Slot:
         since = reads[-1] if reads else self._sent
         if self._told:
             return since
-        stalled = len(reads) > 1 and now - since > STALLED_SECONDS * 1e9
+        begun = len(reads) > 1 or (len(reads) == 1 and not connection.data[0].endswith(b"\r\n\r\n"))
+        stalled = begun and now - since > STALLED_SECONDS * 1e9
         refused = connection.status is not None and connection.status != 200
         if stalled or refused:
             detail = f"HTTP {connection.status}" if refused else f"no byte for {STALLED_SECONDS:g} s"

@@ -11,6 +11,9 @@ from runner.load.connection import READ, Connection, TlsConnection
 from runner.load.destination import Address, Destination
 from runner.load.stamps import enable_stamps
 
+_NEXT_SECONDS = 1.0
+"""After so long without a connection the next address of a name is tried."""
+
 
 @dataclass(frozen=True, slots=True)
 class Line:
@@ -45,11 +48,14 @@ async def _connected(line: Line) -> socket.socket:
             sock.setblocking(False)
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             enable_stamps(sock)
-            await asyncio.get_running_loop().sock_connect(sock, address)
+            # One address of several may lead nowhere; the last one has the request's own time.
+            last = (family, address) == tuple(line.addresses[-1])
+            async with asyncio.timeout(None if last else _NEXT_SECONDS):
+                await asyncio.get_running_loop().sock_connect(sock, address)
         except OSError as error:
             sock.close()
             # The event loop's words for it are "Connect call failed".
-            failed = failed or (error if error.errno is None else OSError(error.errno, os.strerror(error.errno)))
+            failed = error if error.errno is None else OSError(error.errno, os.strerror(error.errno))
         except BaseException:
             sock.close()
             raise

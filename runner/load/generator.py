@@ -7,16 +7,18 @@ import json
 import socket
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 from runner.access import OPEN, Access
 from runner.load.budget import Budget
 from runner.load.destination import Destination
 from runner.record.clock import RunClock
+
+T = TypeVar("T")
 
 _LINE_LIMIT = 1 << 20
 _END_SECONDS = 5.0
@@ -118,7 +120,9 @@ class LoadGenerator:
         count = max(1, min(load.processes, slots))
         budget = await self.start(count)
         budget.fill(range(load.first_index, load.first_index + load.requests))
-        message = await _message(load, clock)
+        message = await _unless(stop, _message(load, clock))
+        if message is None:
+            return []
         captures = [_capture(load.capture, number) for number in range(count)]
         working = self._processes[:count]
         for number, (process, capture) in enumerate(zip(working, captures, strict=True)):
@@ -139,6 +143,18 @@ class LoadGenerator:
             stopping.cancel()
             await asyncio.gather(stopping, return_exceptions=True)
         return captures
+
+
+async def _unless(stop: asyncio.Event, work: Coroutine[Any, Any, T]) -> T | None:
+    """What `work` returns; None when `stop` is set before: a name that is not found may take minutes."""
+    task, told = asyncio.ensure_future(work), asyncio.ensure_future(stop.wait())
+    try:
+        await asyncio.wait({task, told}, return_when=asyncio.FIRST_COMPLETED)
+        return task.result() if task.done() else None
+    finally:
+        task.cancel()
+        told.cancel()
+        await asyncio.gather(task, told, return_exceptions=True)
 
 
 async def _pass_on(stop: asyncio.Event, processes: Sequence["_Process"]) -> None:
@@ -231,7 +247,7 @@ class _Process:
             line = b""
             with contextlib.suppress(ConnectionError):
                 line = await self._reader.readline()
-            if not line:
+            if not line.endswith(b"\n"):
                 raise LoadError(f"a process of the load generator {await self._words()}")
             told = json.loads(line)
             match told.pop("tell"):

@@ -464,13 +464,15 @@ class OthersSeen(OfRound):
 
 class RoundFinished(OfRound):
     """The round is over. `busy_before` and `busy_after` say why the engine was not seen idle (running = waiting =
-    0 and finished = sent) when the window began and ended; None: it was. `sampling_interval` is in seconds."""
+    0 and finished = sent) when the window began and ended; None: it was. `sampling_interval` is in seconds.
+    `cut_after`: the seconds after which the spec's limit ended the sending; None where it did not."""
 
     event: Literal["round-finished"] = "round-finished"
     busy_before: str | None
     busy_after: str | None
     sampling_interval: float
     complete: bool
+    cut_after: float | None = None
 
     @property
     def busy(self) -> str | None:

@@ -13,9 +13,9 @@ from runner.record.directory import JOURNAL, PLAN
 from runner.record.journal import JournalError, read_journal
 
 
-@dataclass
+@dataclass(eq=False)
 class Round:
-    """One round of one cell on one engine process."""
+    """One round of one cell on one engine process; equal to itself alone."""
 
     arm: str
     replicate: int

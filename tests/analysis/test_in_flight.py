@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -105,7 +106,7 @@ def test_a_slot_that_waits_for_its_connection_is_not_idle() -> None:
     """With a connection for each request the handshakes are in no request's time, and not the client's either."""
     one = slots(0.2)
     assert client_limit(one) is not None
-    one.requests = [request.model_copy(update={"connect_ns": SECOND // 5}) for request in one.requests]
+    one = replace(one, requests=[request.model_copy(update={"connect_ns": SECOND // 5}) for request in one.requests])
     assert client_limit(one) is None
     assert achieved_concurrency(one) == pytest.approx(4 / 1.2)
     assert achieved_concurrency(one, connecting=True) == pytest.approx(4)
@@ -124,17 +125,34 @@ def test_too_few_waves_and_single_requests_are_not_judged_by_what_was_achieved()
 @pytest.mark.parametrize(("lag_ms", "limited"), [(50, False), (51, True)])
 def test_a_loop_that_lags_is_the_limit(tmp_path: Path, lag_ms: int, limited: bool) -> None:
     """Requests of `on` take a second, and 5 % of it is 50 ms."""
-    lag = client(watched(), watched(loop_lag_p99_ns=lag_ms * MS), where=lambda e: e.round == 1)
+    lag = client(watched(), watched(reads=100, read_lag_p99_ns=lag_ms * MS), where=lambda e: e.round == 1)
     own = cell(make_record(tmp_path, change=lag), "on", 4)
     assert [client_limit(round_) is not None for round_ in own.rounds] == [limited, False]
     assert own.client_limit == (Absent("client-lag", {"lag": lag_ms / 1000, "duration": 1.0}) if limited else None)
+
+
+@pytest.mark.parametrize(
+    ("seen", "limited"),
+    [
+        # one late read of few, and timers that fire four times a second: no more than a pause of the machine
+        ({"reads": 99, "read_lag_p99_ns": 80 * MS}, False),
+        ({"reads": 99, "read_lag_p50_ns": 80 * MS}, True),
+        ({"loop_lag_p99_ns": 80 * MS}, False),
+        # by the user clock there are the timers alone
+        ({"loop_lag_p99_ns": 80 * MS, "read_lag_p50_ns": None, "read_lag_p99_ns": None, "clock": "user"}, True),
+        ({"loop_lag_p99_ns": None, "read_lag_p50_ns": None, "read_lag_p99_ns": None, "clock": "user"}, False),
+    ],
+)
+def test_which_lag_counts(tmp_path: Path, seen: dict[str, Any], limited: bool) -> None:
+    own = cell(make_record(tmp_path, change=client(watched(**seen))), "on", 4)
+    assert (client_limit(own.rounds[0]) is not None) is limited
 
 
 def test_a_client_that_did_not_watch_itself_is_not_judged_by_its_lag(tmp_path: Path) -> None:
     assert cell(make_record(tmp_path, change=old), "on", 4).client_limit is None
 
 
-LAGGING = client(watched(loop_lag_p99_ns=80 * MS), where=lambda e: e.arm == "on" and e.concurrency in (1, 4))
+LAGGING = client(watched(reads=100, read_lag_p99_ns=80 * MS), where=lambda e: e.arm == "on" and e.concurrency in (1, 4))
 """More than 5 % of `on`'s second; at concurrency 1 the client's times are what is compared."""
 
 

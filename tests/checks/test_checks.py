@@ -52,7 +52,7 @@ def updated(**fields: Any) -> Any:
     return lambda event: event.model_copy(update=fields)
 
 
-LAGS = watched(loop_lag_p99_ns=500_000_000)
+LAGS = watched(read_lag_p99_ns=500_000_000)
 """A quarter of a request of `off`, half of one of `on`."""
 
 

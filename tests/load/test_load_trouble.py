@@ -211,3 +211,23 @@ def test_a_clock_that_started_earlier_gives_later_stamps() -> None:
     assert done.planned_ns >= 20_000_000
     assert done.first_byte_ns is not None
     assert 20_000_000 <= done.first_byte_ns <= clock.now()
+
+
+def test_an_answer_that_stops_after_its_first_read_is_stalled(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The head and the first token may come in one segment; a head alone is an answer that has not begun."""
+    monkeypatch.setattr(closed_loop, "STALLED_SECONDS", 0.05)
+    monkeypatch.setattr(closed_loop, "_BEAT_SECONDS", 0.01)
+
+    def stops_after(first: bytes) -> Played:
+        async def answer(wire: Wire, _: bytes) -> None:
+            await wire.send(first)
+            await wire.gone()
+
+        async def main() -> Played:
+            async with Server(answer) as server:
+                return await play(server, numbered(1), timeout=0.5)
+
+        return run(main())
+
+    assert [one.kind for one in stops_after(chunked_head() + piece(role())).troubles] == ["stalled", "timed-out"]
+    assert [one.kind for one in stops_after(chunked_head()).troubles] == ["timed-out"]

@@ -365,6 +365,10 @@ FINDINGS: Final[Mapping[str, tuple[str, str]]] = {
     ),
     "gpu-unread": ("GPU 판독 실패: {why}", "the GPU could not be read: {why}"),
     "gpu-figure-absent": ("GPU가 알려 주지 않음", "the GPU does not say"),
+    "rounds-cut": (
+        "미완: {planned}회차 중 {done}회차. round-seconds {seconds:g}초가 지나 더 보내지 않았다",
+        "incomplete: {done} of {planned} rounds; after round-seconds, {seconds:g} s, nothing more was sent",
+    ),
     "rounds-missing": ("미완: {planned}회차 중 {done}회차", "incomplete: {done} of {planned} rounds"),
     "requests-failed": (
         "미완: 실패 {failed}건 (허용 {allowed})",
