@@ -7,7 +7,7 @@ from runner.analysis.cell import Cell
 from runner.analysis.in_flight import achieved_concurrency, asked
 from runner.analysis.stamps import clocks
 from runner.analysis.value import Absent, Value
-from runner.record.events import ProcessWatched
+from runner.record.parts import ProcessWatched
 
 
 @dataclass(frozen=True, slots=True)

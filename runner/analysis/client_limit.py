@@ -5,7 +5,7 @@ from statistics import median
 
 from runner.analysis.in_flight import achieved_concurrency, asked, sending
 from runner.analysis.value import Absent
-from runner.record.events import ProcessWatched
+from runner.record.parts import ProcessWatched
 from runner.record.record import Round
 
 ENOUGH_ACHIEVED = 0.95

@@ -4,7 +4,8 @@ from dataclasses import dataclass
 
 from runner.analysis.cell import Cell
 from runner.analysis.value import Absent
-from runner.record.events import GpusFound, OtherProcess, OthersSeen
+from runner.record.events import GpusFound, OthersSeen
+from runner.record.parts import OtherProcess
 from runner.record.record import EngineRun, Round
 
 

@@ -1,7 +1,7 @@
 """Is what existed before the run as it was? (article, section 6)."""
 
 from runner.analysis.value import Absent
-from runner.record.events import Compared
+from runner.record.parts import Compared
 from runner.record.record import Baseline
 
 

@@ -4,7 +4,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from runner.analysis.interval import Interval, Intervals
-from runner.record.events import RequestDone, TokenEvents
+from runner.record.events import RequestDone
+from runner.record.parts import TokenEvents
 from runner.record.record import Round
 
 TIMER_SECONDS = 0.001

@@ -15,7 +15,8 @@ from runner.execution.said import Said
 from runner.execution.sending import hear, pack, send
 from runner.load.reading import Judged
 from runner.plan.model import Arm, Launch, Plan, encode_body
-from runner.record.events import ArgumentFound, CountersProved, EvidenceRead, FeatureFound, Speculation
+from runner.record.events import CountersProved, EvidenceRead
+from runner.record.parts import ArgumentFound, FeatureFound, Speculation
 from runner.sample.scrape import Idle, Scrape
 from runner.target.base import RunningEngine
 

@@ -5,7 +5,8 @@ from dataclasses import dataclass
 from runner.execution.context import Context
 from runner.load.reading import Judged
 from runner.plan.model import Launch
-from runner.record.events import RequestDone, TokenEvents
+from runner.record.events import RequestDone
+from runner.record.parts import TokenEvents
 
 WARM_UP, PROOF = "-warm-up", "-proof"
 """What the captures of these requests have in their names."""

@@ -64,7 +64,7 @@ class Captured:
 
 @dataclass(frozen=True, slots=True)
 class Closing:
-    """What a process says of itself after its round; times in nanoseconds, as `record.events.ProcessWatched`'s."""
+    """What a process says of itself after its round; times in nanoseconds, as `record.parts.ProcessWatched`'s."""
 
     slots: int
     requests: int

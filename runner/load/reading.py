@@ -11,7 +11,7 @@ from runner.engine.verdict import Verdict
 from runner.load.capture import CaptureReader, Closing
 from runner.load.exchange import Exchange, read_exchange
 from runner.load.watch import quantile
-from runner.record.events import ProcessWatched
+from runner.record.parts import ProcessWatched
 
 SET_NS = 100_000
 """Nanoseconds by which the wall clock may move against the monotonic one over a round. Reading both is good to a

@@ -7,18 +7,26 @@ None was not seen: never zero.
 from statistics import fmean
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
+from pydantic import Field, TypeAdapter
 
-from runner.engine.log import ARGUMENTS_LINE
 from runner.engine.sources import LOG_CONFIGURATION
 from runner.engine.verdict import Verdict
+from runner.record.parts import (
+    ArgumentFound,
+    Clock,
+    Compared,
+    FeatureFound,
+    GpuFound,
+    GpuValues,
+    OtherProcess,
+    Part,
+    ProcessWatched,
+    Speculation,
+    TokenEvents,
+)
 
 
-class _Event(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class OfLaunch(_Event):
+class OfLaunch(Part):
     """What belongs to one engine process: the condition's arm and its replicate."""
 
     arm: str
@@ -37,7 +45,7 @@ class OfRound(OfLaunch):
     engine: str
 
 
-class RunStarted(_Event):
+class RunStarted(Part):
     event: Literal["run-started"] = "run-started"
     format: Literal[1] = 1
     run: str
@@ -50,7 +58,7 @@ class RunStarted(_Event):
     client: dict[str, Any] = Field(default_factory=dict)
 
 
-class BaselineSaved(_Event):
+class BaselineSaved(Part):
     """What existed before the run, kept before anything was changed: `what` it is, and `facts` of it by name, as they
     were found (None: could not be known). `how` says how it will be put back, `by_hand` with which command a person
     can; `artifact` holds it. `what` that did not exist (`existed` false) will be removed."""
@@ -64,16 +72,7 @@ class BaselineSaved(_Event):
     by_hand: str
 
 
-class Compared(_Event):
-    """One fact before the run and after the restore; `equal` is None where one of them is not known."""
-
-    fact: str
-    before: str | None
-    after: str | None
-    equal: bool | None
-
-
-class BaselineRestored(_Event):
+class BaselineRestored(Part):
     """What became of the baseline at the run's end. `restored` is False where it could not be put back, or is not what
     it was; `reason` says why. `differences` are fields of it that are not as they were, or that somebody else changed
     meanwhile."""
@@ -89,14 +88,14 @@ class BaselineRestored(_Event):
     seconds: float
 
 
-class DeclinedToRun(_Event):
+class DeclinedToRun(Part):
     """The target found its place not as a run needs it, and changed nothing: nothing was measured."""
 
     event: Literal["declined"] = "declined"
     reason: str
 
 
-class Warned(_Event):
+class Warned(Part):
     """A warning that came from where the engines run, once each, and what it answered."""
 
     event: Literal["warned"] = "warned"
@@ -151,28 +150,6 @@ class EngineFailed(OfLaunch):
     seconds: float | None = None
 
 
-class GpuFound(_Event):
-    """One of the engine's GPUs; `before_mib` is what was allocated on it before the engine was started."""
-
-    index: int
-    uuid: str
-    name: str | None
-    total_mib: float | None
-    before_mib: float | None
-
-
-class OtherProcess(_Event):
-    """A process that is not the engine's, on one of its GPUs (`gpu` is the index); `before` says whether it was there
-    when the engine was started, None where that is not known. `pid` is None for one that is known by its name alone: a
-    tenant of the place."""
-
-    pid: int | None
-    gpu: int
-    name: str | None
-    memory_mib: float | None
-    before: bool | None
-
-
 class GpusFound(OfLaunch):
     """The engine's GPUs once it answers, read through `source`; or the `reason` why they cannot be read.
 
@@ -187,41 +164,6 @@ class GpusFound(OfLaunch):
     reason: str | None
     others: list[OtherProcess]
     unknown: str | None
-
-
-class ArgumentFound(_Event):
-    """One line of the wanted/found table. `verdict` is the vocabulary of `engine.evidence.InForce`; `source` says
-    where that was found on which it rests, None where nothing was."""
-
-    name: str
-    wanted: Any
-    parsed: Any
-    configured: Any
-    verdict: str
-    reason: str
-    quote: str | None
-    source: str | None = None
-
-    @property
-    def configured_seen(self) -> bool:
-        """Whether a source shows what was configured; it may show null."""
-        return self.configured is not None or self.source not in (None, ARGUMENTS_LINE)
-
-
-class FeatureFound(_Event):
-    """What the engine does besides its arguments, with the line that says so, and where it stands."""
-
-    value: str | int | list[str] | None
-    quote: str | None
-    source: str | None
-
-
-class Speculation(_Event):
-    """Speculative decoding as the engine configured it; what does not tell is None."""
-
-    method: str | None
-    model: str | None
-    tokens: int | None
 
 
 class EvidenceRead(OfLaunch):
@@ -269,7 +211,7 @@ class Refused(OfLaunch):
     reasons: list[str]
 
 
-class BodySeen(_Event):
+class BodySeen(Part):
     """A request body, journaled once; requests name it by its id."""
 
     event: Literal["body"] = "body"
@@ -278,7 +220,7 @@ class BodySeen(_Event):
     body: dict[str, Any]
 
 
-class OutputSeen(_Event):
+class OutputSeen(Part):
     """A distinct output, journaled once; requests name it by its id."""
 
     event: Literal["output"] = "output"
@@ -302,24 +244,6 @@ class Scraped(OfRound):
     artifact: str
     series: dict[str, float] | None
     error: str | None
-
-
-class TokenEvents(_Event):
-    """The events of a stream that carried a token, in order.
-
-    `at_ns` are nanoseconds after `sent_ns`; `tokens` how many each carried, None where the server did not say for
-    every one. A stamp is that of the last segment of a read: where a read held more behind an event, that event came
-    earlier, by an unknown time. `bounds` names these: (number of the event, nanoseconds after `sent_ns` before which it
-    had not come).
-    """
-
-    at_ns: list[int]
-    tokens: list[int] | None
-    bounds: list[tuple[int, int]] = Field(default_factory=list)
-
-
-Clock = Literal["kernel", "user"]
-"""Who stamped what was received: the kernel as it came in, or the client when it got round to reading it."""
 
 
 class RequestDone(OfRound):
@@ -364,37 +288,6 @@ class TroubleSeen(OfRound):
     detail: str
 
 
-class ProcessWatched(_Event):
-    """One process of the load generator over one round.
-
-    `slots` it had of the concurrency, and `requests` it sent. `cpu_seconds` and `queued_seconds` (runnable, waiting
-    for a processor; None where the system does not say) are of the `seconds` that the round took it. Loop lag is how
-    late a timer fired, beyond the millisecond that is a timer's own (None: the round was over before one did); read
-    lag how long after the kernel's stamp bytes were read, None by the user clock. `drift_ns` is how far the wall clock,
-    by which the kernel stamps, moved against the monotonic one. `why_user`: why the kernel did not stamp. `capture` is
-    the artifact that holds what came, byte for byte.
-    """
-
-    slots: int
-    requests: int
-    seconds: float
-    cpu_seconds: float
-    queued_seconds: float | None
-    loop: str
-    loop_lag_p99_ns: int | None
-    loop_lag_max_ns: int | None
-    reads: int
-    read_lag_p50_ns: int | None
-    read_lag_p99_ns: int | None
-    read_lag_max_ns: int | None
-    clock: Clock
-    why_user: str | None
-    drift_ns: int
-    peak_memory_bytes: int
-    address: str
-    capture: str
-
-
 class ClientWatched(OfRound):
     """What the load generator saw of itself while it sent the measured requests."""
 
@@ -411,15 +304,6 @@ class Sampled(OfRound):
     waiting: float | None
     waiting_by_reason: dict[str, float] | None
     kv_cache_usage: float | None
-    error: str | None = None
-
-
-class GpuValues(_Event):
-    """One GPU of a sample: utilization in percent, over the driver's own window, and allocated memory."""
-
-    index: int
-    utilization: float | None
-    memory_mib: float | None
     error: str | None = None
 
 
@@ -458,7 +342,7 @@ class OthersSeen(OfRound):
     event: Literal["others-seen"] = "others-seen"
     at_ns: int
     others: list[OtherProcess]
-    gone: list[OtherProcess] = []
+    gone: list[OtherProcess] = Field(default_factory=list)
     unknown: str | None
 
 
@@ -486,19 +370,19 @@ class EngineStopped(OfLaunch):
     exit_code: int | None
 
 
-class Interrupted(_Event):
+class Interrupted(Part):
     event: Literal["interrupted"] = "interrupted"
     signal: str
 
 
-class RunnerFailed(_Event):
+class RunnerFailed(Part):
     """An error of the runner itself: what is recorded up to here stands, the rest is missing."""
 
     event: Literal["runner-failed"] = "runner-failed"
     error: str
 
 
-class RunFinished(_Event):
+class RunFinished(Part):
     event: Literal["run-finished"] = "run-finished"
     seconds: float
 

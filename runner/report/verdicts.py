@@ -7,7 +7,8 @@ from runner.analysis.confounding import confounders
 from runner.analysis.restoration import unrestored
 from runner.checks.finding import Result
 from runner.checks.outcome import ranked_codes
-from runner.record.events import ArgumentFound, EngineFailed
+from runner.record.events import EngineFailed
+from runner.record.parts import ArgumentFound
 from runner.report.markdown import code, escape, render_table
 from runner.report.table import Source
 from runner.report.tables.findings import finding_text

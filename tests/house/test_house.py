@@ -119,7 +119,15 @@ def test_every_client_shares_the_certificates_and_is_made_where_the_access_is_ad
                 case ast.Attribute(value=ast.Name("httpx"), attr="get" | "post" | "request" | "stream" as name):
                     own.append(f"{path.relative_to(ROOT)}:{node.lineno}: {name}")
     assert own == []
-    assert "access.py" in made and made <= {"access.py", "load/exchange.py"}
+    assert made == {"access.py"}
+
+
+def test_a_process_of_the_load_generator_is_light() -> None:
+    """It starts in a tenth of a second, and holds nothing that could do something of its own while a round runs."""
+    heavy = "{'httpx', 'pydantic', 'kubernetes', 'jinja2', 'ruamel'}"
+    code = f"import sys, runner.load.worker; found = {heavy} & set(sys.modules); sys.exit(', '.join(found) or 0)"
+    ended = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert (ended.returncode, ended.stderr) == (0, "")
 
 
 def test_the_certificates_are_read_once_and_believed() -> None:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from runner.record.events import GpuFound, OtherProcess
+from runner.record.parts import GpuFound, OtherProcess
 from runner.sample.gpu.reading import GpuFigures
 
 

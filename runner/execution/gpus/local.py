@@ -4,7 +4,7 @@ import os
 from dataclasses import dataclass
 
 from runner.execution.gpus.engine import Others
-from runner.record.events import GpuFound, OtherProcess
+from runner.record.parts import GpuFound, OtherProcess
 from runner.sample.gpu.aside import Aside
 from runner.sample.gpu.choose import open_gpus
 from runner.sample.gpu.look import Look, look

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from runner.execution.gpus.engine import Others
-from runner.record.events import GpuFound, OtherProcess
+from runner.record.parts import GpuFound, OtherProcess
 from runner.sample.gpu.aside import Aside
 from runner.sample.gpu.reading import GpuError, GpuFigures
 from runner.sample.gpu.remote import RemoteSmi

@@ -9,7 +9,8 @@ from runner.execution.gpus.local import Machine
 from runner.execution.gpus.remote import Beside
 from runner.execution.requests import Place
 from runner.plan.model import Launch
-from runner.record.events import GpuFound, GpuSampled, GpusFound, GpuValues, OthersSeen
+from runner.record.events import GpuSampled, GpusFound, OthersSeen
+from runner.record.parts import GpuFound, GpuValues
 from runner.sample.gpu.aside import Aside
 from runner.sample.gpu.reading import GpuError
 from runner.sample.gpu.series import GpuSample, GpuSeries

@@ -5,7 +5,7 @@ from typing import Any
 
 from runner.analysis.confounding import side_effects
 from runner.plan.model import Arm
-from runner.record.events import FeatureFound
+from runner.record.parts import FeatureFound
 from runner.report.markdown import code, escape
 from runner.report.table import Source, Table, table
 

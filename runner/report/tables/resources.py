@@ -7,7 +7,8 @@ from runner.analysis.cell import Cell, cells
 from runner.analysis.gauges import Spread, gauge, gpu_gauge, gpu_observed, observed, waiting_reasons
 from runner.analysis.neighbours import neighbours
 from runner.analysis.value import Absent
-from runner.record.events import GpuSampled, OtherProcess, Sampled
+from runner.record.events import GpuSampled, Sampled
+from runner.record.parts import OtherProcess
 from runner.report.markdown import escape
 from runner.report.table import Source, Table, table
 from runner.report.tables.rounds import cell_name

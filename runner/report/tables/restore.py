@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from runner.analysis.restoration import unproved, unrestored
-from runner.record.events import Compared
+from runner.record.parts import Compared
 from runner.record.record import Baseline
 from runner.report.markdown import code, escape
 from runner.report.table import Source, Table, table

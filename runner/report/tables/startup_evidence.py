@@ -5,7 +5,8 @@ from runner.engine.log import ARGUMENTS_LINE, SPECULATIVE_KEY, Speculative
 from runner.engine.sources import LOG
 from runner.engine.speculation import COUNTERS
 from runner.plan.model import Arm
-from runner.record.events import ArgumentFound, CountersProved, EvidenceRead
+from runner.record.events import CountersProved, EvidenceRead
+from runner.record.parts import ArgumentFound
 from runner.record.record import EngineRun
 from runner.report.markdown import code, escape
 from runner.report.table import Source, Table, table

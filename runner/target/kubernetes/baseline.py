@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from runner.access import OPEN, Access
-from runner.record.events import Compared
+from runner.record.parts import Compared
 from runner.target.kubernetes.belonging import HASH, deleting, new_replica_set, owned, ready
 from runner.target.kubernetes.calls import read
 from runner.target.kubernetes.cluster import Cluster, ClusterError

@@ -8,7 +8,8 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from functools import partial
 
-from runner.record.events import BaselineRestored, BaselineSaved, Compared, Event
+from runner.record.events import BaselineRestored, BaselineSaved, Event
+from runner.record.parts import Compared
 from runner.target.base import TargetError
 from runner.target.kubernetes.calls import written
 from runner.target.kubernetes.cluster_error import ClusterError

@@ -7,7 +7,8 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from runner.access import OPEN, Access
-from runner.record.events import BaselineSaved, Compared, Warned
+from runner.record.events import BaselineSaved, Warned
+from runner.record.parts import Compared
 from runner.target.base import Declined, Stay, TargetError
 from runner.target.kubernetes.baseline import compared, deployment_facts, probe_pod, serving_pod, unreached
 from runner.target.kubernetes.belonging import pods_of
