@@ -9,7 +9,7 @@ OUTCOMES = ("complete", "closed", "reset", "not-http", "refused", "timed-out", "
 """How a request may end, as its connection and its slot see it."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Arrival:
     """One request that is over, and each read of its answer.
 
