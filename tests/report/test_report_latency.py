@@ -200,7 +200,7 @@ def test_a_cell_of_which_nothing_is_known_is_not_there(tmp_path: Path) -> None:
 
 
 LAGGING = client(watched(read_lag_p99_ns=80 * MS), where=lambda e: e.arm == "on" and e.concurrency in (1, 4))
-WHY = "the client was the limit: its loop was 0.0800 s late (p99), beside requests of 1.0000 s (median)"
+WHY = "the client was the limit: it was 0.0800 s late, beside requests of 1.0000 s (median)"
 
 
 def idle(level: int) -> Change:

@@ -18,8 +18,9 @@ def client(source: Source) -> list[Table]:
     Of several rounds and processes each figure is the worst one: the lowest achieved, the highest of the others; the
     share of upper bounds is over all events of the cell. The client was the limit where it achieved less than 95 % of
     more than one while sending went on for two requests one after another (the time for which connections took to open
-    is not held against it), or where its loop lag is above 10 ms and above 5 % of the median duration of a round's
-    requests; then its times are marked § and the latencies are absent.
+    is not held against it), or where its lag (of its reads, by the user clock of its timers; p99, of fewer than 100
+    reads the median) is above 10 ms and above 5 % of the median duration of a round's requests; then its times are
+    marked § and the latencies are absent.
     """
     known = [(cell, facts) for cell in cells(source.record) if (facts := client_facts(cell)) is not None]
     if not known:

@@ -223,8 +223,8 @@ FINDINGS: Final[Mapping[str, tuple[str, str]]] = {
         "the client was the limit: {achieved:.2f} requests in flight of the {asked} asked for",
     ),
     "client-lag": (
-        "client가 한계였다: loop가 p99로 {lag:.4f}초 늦었고, 요청은 중앙값으로 {duration:.4f}초 걸렸다",
-        "the client was the limit: its loop was {lag:.4f} s late (p99), beside requests of {duration:.4f} s (median)",
+        "client가 한계였다: {lag:.4f}초 늦었고, 요청은 중앙값으로 {duration:.4f}초 걸렸다",
+        "the client was the limit: it was {lag:.4f} s late, beside requests of {duration:.4f} s (median)",
     ),
     "clock-cannot-carry": (
         "시계의 오차 안에 있음: {low:.6f}~{high:.6f}초",
