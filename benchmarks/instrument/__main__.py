@@ -66,8 +66,7 @@ def main() -> int:
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="instrument", description="Our load generator against others.")
     names = [short(one) for one in PROGRAMS]
-    commas = lambda text: text.split(",")  # noqa: E731 - a name for one word
-    parser.add_argument("--only", type=commas, help=f"of {','.join(names)}")
+    parser.add_argument("--only", type=lambda text: text.split(","), help=f"of {','.join(names)}")
     parser.add_argument("--concurrency", type=lambda text: [int(each) for each in text.split(",")], default=list(CELLS))
     parser.add_argument("--repeats", type=int, default=3, help="runs of each point, of ours and the bare protocol")
     parser.add_argument("--other-repeats", type=int, default=2, help="the same of the others, and of hard conditions")

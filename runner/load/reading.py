@@ -1,7 +1,7 @@
 """From captures to judged requests: the bytes are read after the round, outside its timing."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from runner.engine.chat import read_reply
@@ -89,23 +89,13 @@ def _why_user(closing: Closing | None) -> str | None:
 
 
 def _watched(closing: Closing, lags: list[int], reads: int, why_user: str | None, capture: str) -> ProcessWatched:
-    return ProcessWatched(
-        slots=closing.slots,
-        requests=closing.requests,
-        seconds=closing.seconds,
-        cpu_seconds=closing.cpu_seconds,
-        queued_seconds=closing.queued_seconds,
-        loop=closing.loop,
-        loop_lag_p99_ns=closing.loop_lag_p99_ns,
-        loop_lag_max_ns=closing.loop_lag_max_ns,
-        reads=reads,
-        read_lag_p50_ns=quantile(lags, 0.5),
-        read_lag_p99_ns=quantile(lags, 0.99),
-        read_lag_max_ns=max(lags, default=None),
-        clock="kernel" if why_user is None else "user",
-        why_user=why_user,
-        drift_ns=closing.drift_ns,
-        peak_memory_bytes=closing.peak_memory_bytes,
-        address=closing.address,
-        capture=capture,
-    )
+    more = {
+        "reads": reads,
+        "read_lag_p50_ns": quantile(lags, 0.5),
+        "read_lag_p99_ns": quantile(lags, 0.99),
+        "read_lag_max_ns": max(lags, default=None),
+        "clock": "kernel" if why_user is None else "user",
+        "why_user": why_user,
+        "capture": capture,
+    }
+    return ProcessWatched.model_validate({**asdict(closing), **more})

@@ -131,7 +131,7 @@ def _round(told: dict[str, Any]) -> Round:
     destination = Destination(**told["destination"])
     trusted = None
     if destination.tls:
-        from runner.tls import trusted as certificates  # noqa: PLC0415 - half of a second that http does not need
+        from runner.tls import trusted as certificates  # noqa: PLC0415 - it imports httpx: http does without
 
         trusted = certificates()
     addresses = [(family, tuple(address)) for family, address in told["addresses"]]

@@ -6,6 +6,7 @@ import asyncio
 import os
 import socket
 import struct
+from collections.abc import Awaitable, Callable
 
 import pytest
 from load_bytes import (
@@ -219,66 +220,67 @@ def test_a_connection_that_the_server_closed_unsaid_is_not_used_again() -> None:
     assert played.troubles == []
 
 
-def test_an_idle_connection_that_the_server_closed_is_opened_again() -> None:
-    """Between the opening and the first request: the round has lost no request by it."""
-    left = asyncio.Event()
+def two_requests_after(first: Callable[[Wire], Awaitable[None]], then: Callable[[Wire], Awaitable[None]]) -> Played:
+    """Two requests, sent once the server has done `first` to their opened connection, and `then` goes on there. Both
+    are answered, on one connection more."""
+    done = asyncio.Event()
 
     async def greet(wire: Wire) -> None:
         if len(server.wires) == 1:
-            await wire.close()
-            left.set()
+            await first(wire)
+            done.set()
+            await then(wire)
 
     async def opened(_: object) -> None:
-        await asyncio.wait_for(left.wait(), PATIENCE)
+        await asyncio.wait_for(done.wait(), PATIENCE)
 
-    async def main() -> tuple[Server, Played]:
+    async def main() -> Played:
         nonlocal server
         async with Server(says(plain(BODY)), greet=greet) as server:
-            return server, await play(server, numbered(2), opened=opened)
+            return await play(server, numbered(2), opened=opened)
 
     server: Server
-    server, played = run(main())
-    for done in played.exchanges:
-        ok(done)
+    played = run(main())
+    for one in played.exchanges:
+        ok(one)
     assert server.connections == 2
+    return played
+
+
+def test_an_idle_connection_that_the_server_closed_is_opened_again() -> None:
+    """Between the opening and the first request: the round has lost no request by it."""
+    played = two_requests_after(Wire.close, Wire.gone)
     assert [one.connect_ns is None for one in played.captured] == [False, True]
 
 
 def test_a_connection_on_which_the_server_spoke_unasked_is_not_used() -> None:
     """A word of farewell to an idle client, say; what it said is no answer to what comes next."""
-    spoke = asyncio.Event()
 
-    async def greet(wire: Wire) -> None:
-        if len(server.wires) == 1:
-            await wire.send(plain(completion("of nobody")))
-            spoke.set()
-            await wire.gone()
+    async def farewell(wire: Wire) -> None:
+        await wire.send(plain(completion("of nobody")))
 
-    async def opened(_: object) -> None:
-        await asyncio.wait_for(spoke.wait(), PATIENCE)
-
-    async def main() -> tuple[Server, Played]:
-        nonlocal server
-        async with Server(says(plain(BODY)), greet=greet) as server:
-            return server, await play(server, numbered(2), opened=opened)
-
-    server: Server
-    server, played = run(main())
-    for done in played.exchanges:
-        ok(done)
-    assert server.connections == 2
+    two_requests_after(farewell, Wire.gone)
 
 
 # Size -------------------------------------------------------------------------------------------------
 
 
-def test_a_request_larger_than_every_buffer_arrives_whole() -> None:
+def test_a_request_larger_than_every_buffer_arrives_whole(monkeypatch: pytest.MonkeyPatch) -> None:
     """The kernel takes it in parts; the server reads none until the client had to wait."""
     body = bytes(range(256)) * 80_000  # 20 MB
+    waits = asyncio.Event()
+    push = Connection._push
+
+    def watched(self: Connection, payload: bytes | memoryview) -> None:
+        push(self, payload)
+        if self._unsent:
+            waits.set()
+
+    monkeypatch.setattr(Connection, "_push", watched)
 
     async def greet(wire: Wire) -> None:
         wire.writer.transport.pause_reading()
-        await asyncio.sleep(0.05)
+        await asyncio.wait_for(waits.wait(), PATIENCE)
         wire.writer.transport.resume_reading()
 
     async def main() -> tuple[Server, Played]:
