@@ -6,7 +6,7 @@ import asyncio
 import os
 import socket
 import struct
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 
 import pytest
 from load_bytes import (
@@ -220,19 +220,19 @@ def test_a_connection_that_the_server_closed_unsaid_is_not_used_again() -> None:
     assert played.troubles == []
 
 
-def two_requests_after(first: Callable[[Wire], Awaitable[None]], then: Callable[[Wire], Awaitable[None]]) -> Played:
-    """Two requests, sent once the server has done `first` to their opened connection, and `then` goes on there. Both
-    are answered, on one connection more."""
-    done = asyncio.Event()
+def two_requests_after(first: Callable[[asyncio.trsock.TransportSocket], object]) -> Played:
+    """Two requests, the first of them sent right after the server's end of its opened connection did `first`: before
+    the event loop could tell. Both are answered, on one connection more."""
+    there = asyncio.Event()
 
     async def greet(wire: Wire) -> None:
         if len(server.wires) == 1:
-            await first(wire)
-            done.set()
-            await then(wire)
+            there.set()
+            await wire.gone()
 
     async def opened(_: object) -> None:
-        await asyncio.wait_for(done.wait(), PATIENCE)
+        await asyncio.wait_for(there.wait(), PATIENCE)
+        first(server.wires[0].writer.get_extra_info("socket"))
 
     async def main() -> Played:
         nonlocal server
@@ -249,17 +249,14 @@ def two_requests_after(first: Callable[[Wire], Awaitable[None]], then: Callable[
 
 def test_an_idle_connection_that_the_server_closed_is_opened_again() -> None:
     """Between the opening and the first request: the round has lost no request by it."""
-    played = two_requests_after(Wire.close, Wire.gone)
+    played = two_requests_after(lambda ours: ours.shutdown(socket.SHUT_WR))
     assert [one.connect_ns is None for one in played.captured] == [False, True]
 
 
 def test_a_connection_on_which_the_server_spoke_unasked_is_not_used() -> None:
     """A word of farewell to an idle client, say; what it said is no answer to what comes next."""
-
-    async def farewell(wire: Wire) -> None:
-        await wire.send(plain(completion("of nobody")))
-
-    two_requests_after(farewell, Wire.gone)
+    farewell = plain(completion("of nobody"))
+    two_requests_after(lambda ours: os.write(ours.fileno(), farewell))
 
 
 # Size -------------------------------------------------------------------------------------------------
