@@ -41,8 +41,8 @@ async def wait_ready(
     await pack(context, unknown)
     watch.answered([judged])
     await engine.look()
-    if (other := engine.stranger()) is not None:
-        raise TargetError(other, last_words(engine))
+    if (error := gone(engine, "while starting")) is not None:
+        raise error
     async with http_client(context.access) as client:
         identity = engine_identity(engine, await scrape(client, engine.endpoint, context.clock))
     place = Place(launch, "start", 1, 0, identity)
@@ -70,9 +70,8 @@ async def _first_completion(
     index = 0
     while not context.stop.is_set():
         await engine.look()
-        code = engine.exit_code()
-        if code is not None:
-            raise TargetError(*ended(engine, code, "while starting"))
+        if (error := gone(engine, "while starting")) is not None:
+            raise error
         remaining = (deadline - context.clock.now()) / 1e9
         captures = await send(
             context,
@@ -103,12 +102,20 @@ async def _first_completion(
     raise Stopped
 
 
-def ended(engine: RunningEngine, code: int, when: str) -> tuple[str, list[str]]:
-    """How and when the engine ended, of what as far as its own words say, and these words."""
+def gone(engine: RunningEngine, when: str) -> TargetError | None:
+    """Why what was seen at the last look ends the work with this engine; None where nothing does.
+
+    How it ended, of what as far as its own words say, and who or what took its place: a Pod that is deleted ends its
+    engine, and either may be seen first.
+    """
+    code, other = engine.exit_code(), engine.stranger()
+    if code is None:
+        return None if other is None else TargetError(f"{other} {when}", last_words(engine))
     words = last_words(engine)
     told = failure.cause(words)
     how = f"with exit code {code}" if code >= 0 else f"by {signal.Signals(-code).name}"
-    return f"the engine ended {how} {when}{f': {told}' if told else ''}", words
+    ended = f"the engine ended {how} {when}{f': {told}' if told else ''}"
+    return TargetError(ended if other is None else f"{other}; {ended}", words)
 
 
 def last_words(engine: RunningEngine) -> list[str]:

@@ -9,7 +9,7 @@ from runner.execution.context import Context, Stopped
 from runner.execution.gpus.watch import GpuWatch
 from runner.execution.idle import IdleWatch
 from runner.execution.proof import prove
-from runner.execution.readiness import ended, last_words, unreachable, wait_ready
+from runner.execution.readiness import gone, last_words, unreachable, wait_ready
 from runner.execution.requests import Place, launch_folder
 from runner.execution.rounds import RoundRunner
 from runner.plan.model import Arm, Launch
@@ -153,24 +153,21 @@ async def _measure(
 async def _lost(context: Context, engine: RunningEngine, when: str) -> TargetError | None:
     """Why nothing more can be measured on this engine; None where it still answers, and answers alone."""
     await engine.look()
-    code = engine.exit_code()
-    reason = engine.stranger()
-    if code is None and reason is None and not context.stop.is_set():
-        reason = await unreachable(context, engine)
-        if reason is not None:
-            code = await _seen_to_end(engine)
-    if code is not None:
-        return TargetError(*ended(engine, code, when))
-    return None if reason is None else TargetError(f"{reason} {when}", last_words(engine))
+    if (error := gone(engine, when)) is not None or context.stop.is_set():
+        return error
+    reason = await unreachable(context, engine)
+    if reason is None:
+        return None
+    return await _seen_to_end(engine, when) or TargetError(f"{reason} {when}", last_words(engine))
 
 
-async def _seen_to_end(engine: RunningEngine) -> int | None:
+async def _seen_to_end(engine: RunningEngine, when: str) -> TargetError | None:
     """How an engine ended that does not answer any more. Where others watch over it, they show that a moment later."""
     deadline = asyncio.get_running_loop().time() + _SHOWN_SECONDS
-    while engine.command and engine.exit_code() is None and asyncio.get_running_loop().time() < deadline:
+    while engine.command and gone(engine, when) is None and asyncio.get_running_loop().time() < deadline:
         await asyncio.sleep(_SHOWN_POLL)
         await engine.look()
-    return engine.exit_code()
+    return gone(engine, when)
 
 
 def _failed(context: Context, launch: Launch, stage: str, error: TargetError) -> None:

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from runner.execution import rounds
+from runner.execution import readiness, rounds
 from runner.sample.scrape import Scrape
 
 
@@ -26,6 +26,9 @@ class Engine:
 
     def stranger(self) -> str | None:
         return self._ended[1] if self.looks >= self._at else None
+
+    def log(self) -> list[str]:
+        return ["the engine's last line"]
 
 
 @pytest.fixture(autouse=True)
@@ -85,3 +88,24 @@ def test_a_round_is_complete_only_where_its_engine_lived(engine: Engine, refused
     runner = rounds.RoundRunner.__new__(rounds.RoundRunner)
     runner._engine = engine  # type: ignore[assignment]
     assert runner._lived(Scrape(0, "", None, None, refused)) is lived
+
+
+@pytest.mark.parametrize(
+    ("engine", "why"),
+    [
+        (Engine(), None),
+        (Engine(code=0, at=0), "the engine ended with exit code 0 during load-c2-r1"),
+        (Engine(code=-9, at=0), "the engine ended by SIGKILL during load-c2-r1"),
+        (Engine(stranger="the Pod p was deleted", at=0), "the Pod p was deleted during load-c2-r1"),
+        (
+            Engine(0, "the Pod p is being deleted", at=0),
+            "the Pod p is being deleted; the engine ended with exit code 0 during load-c2-r1",
+        ),
+    ],
+    ids=["lives", "ended", "killed", "deleted", "ended of its deletion"],
+)
+def test_all_that_is_known_of_an_engines_end_is_said(engine: Engine, why: str | None) -> None:
+    """A Pod that is deleted ends its engine: whichever is seen first, the other is the cause."""
+    error = readiness.gone(engine, "during load-c2-r1")  # type: ignore[arg-type]
+    assert (None if error is None else str(error)) == why
+    assert error is None or error.words == ["the engine's last line"]

@@ -31,8 +31,12 @@ class Watched:
         def heard() -> list[tuple[float, str]]:
             return [one for one in self.said if words in one[1]] or self._over()
 
-        found: list[tuple[float, str]] = self._namespace.wait(f"the run says {words!r}", heard, seconds)
-        assert words in found[0][1], self.text
+        try:
+            found: list[tuple[float, str]] = self._namespace.wait(f"the run says {words!r}", heard, seconds)
+            assert words in found[0][1], f"it never said {words!r}:\n{self.text}"
+        except BaseException:
+            self._end()  # else what it leaves open fails the next test, too
+            raise
         return found[0][0]
 
     def _over(self) -> list[tuple[float, str]]:
@@ -47,15 +51,20 @@ class Watched:
         try:
             self.process.wait(seconds)
         except subprocess.TimeoutExpired:
-            self.process.terminate()
-            self.process.wait(120)
+            self._end()
             raise AssertionError(f"the run did not end within {seconds} s:\n{self.text}") from None
+        self._end()
+        return Finished(self.process.returncode, self._stdout, self.text, self._folder)
+
+    def _end(self) -> None:
+        """Have it restore what it changed, where it still runs, and close what led to it."""
+        self.process.terminate()
+        self.process.wait(120)
         for reader in self._readers:
             reader.join(10)
         for stream in (self.process.stdout, self.process.stderr):
             assert stream is not None
             stream.close()
-        return Finished(self.process.returncode, self._stdout, self.text, self._folder)
 
     def _hear(self) -> None:
         assert self.process.stderr is not None
