@@ -85,6 +85,9 @@ def stamps_said(point: Point | None, name: str) -> str:
     """The error of the stamps, and which part of them is by their own word no more than an upper bound."""
     middle, tail = spread(point, f"{name}_p50_us"), spread(point, f"{name}_p99_us")
     said = f"{middle:,.1f} µs, {tail:,.1f} µs"
+    inside = spread(point, "beyond_p50_us"), spread(point, "beyond_p99_us")
+    if name == "stamp" and all(inside):
+        said += f" (beyond the send itself {inside[0]:,.1f} µs, {inside[1]:,.1f} µs)"
     share, exact = spread(point, "bound_share"), spread(point, "exact_p99_us")
     if name != "stamp" or share is None or exact is None or not share.middle:
         return said

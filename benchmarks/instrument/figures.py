@@ -90,12 +90,14 @@ def stamp_errors(
 ) -> Figures:
     """The client's stamp of each event minus the time right after the oracle's send of it: quantiles of its amount and
     its median with its sign, in µs; the first events of the requests apart, and (`exact`) those that are not `bounds`
-    by the program's own word, with the share of these. A request whose number of events is not
-    the oracle's has none, and is counted."""
+    by the program's own word, with the share of these. `beyond`: how far the stamp lies outside the send itself, which
+    is all that the oracle can know of when an event left it. A request whose number of events is not the oracle's has
+    none, and is counted."""
     by_words = {one.words: one for one in served if one.words is not None}
     errors: list[float] = []
     first: list[float] = []
     exact: list[float] = []
+    beyond: list[float] = []
     odd = 0
     for words, at in stamps.items():
         one = by_words.get(words)
@@ -105,17 +107,23 @@ def stamp_errors(
         found = [(ours - theirs) / 1e3 for ours, theirs in zip(at, one.sent_ns, strict=True)]
         errors += found
         first += found[:1]
+        beyond += [
+            max(before - ours, ours - after, 0) / 1e3
+            for ours, before, after in zip(at, one.before_ns, one.sent_ns, strict=True)
+        ]
         uncertain = frozenset(bounds.get(words, ()))
         exact += [error for number, error in enumerate(found) if number not in uncertain]
     names = [f"stamp_p{share * 100:g}_us" for share in STAMP_SHARES]
     firsts = [f"first_p{share * 100:g}_us" for share in STAMP_SHARES]
     exacts = [f"exact_p{share * 100:g}_us" for share in STAMP_SHARES]
+    outside = [f"beyond_p{share * 100:g}_us" for share in STAMP_SHARES]
     amounts, amounts_first, amounts_exact = (quantiles(map(abs, each), STAMP_SHARES) for each in (errors, first, exact))
     signed = quantiles(errors, (0.5,))
     return {
         **_named(names, amounts),
         **_named(firsts, amounts_first),
         **_named(exacts, amounts_exact),
+        **_named(outside, quantiles(beyond, STAMP_SHARES)),
         "bound_share": 1 - len(exact) / len(errors) if errors else None,
         "stamp_signed_us": signed[0] if signed else None,
         "unmatched": float(odd),

@@ -25,15 +25,20 @@ class Served:
     """One request as the oracle saw it; stamps are nanoseconds of CLOCK_MONOTONIC.
 
     `arrived_ns` is the kernel's stamp of its arrival where there is one, else when the oracle had read it. `sent_ns`
-    are taken right after the send of each event; `first_ns` right before the first. `ended_ns` is None for a request
+    are taken right after the send of each event, `before_ns` right before it. `ended_ns` is None for a request
     that was not answered to its end.
     """
 
     words: str | None
     arrived_ns: int
-    first_ns: int | None
+    before_ns: Sequence[int]
     sent_ns: Sequence[int]
     ended_ns: int | None
+
+    @property
+    def first_ns(self) -> int | None:
+        """Right before the first event."""
+        return self.before_ns[0] if self.before_ns else None
 
 
 class Oracle:
@@ -83,5 +88,5 @@ def read_truth(data: bytes) -> list[Served]:
         before, after = stamps[at : at + row["sent"]], stamps[at + row["sent"] : at + 2 * row["sent"]]
         at += 2 * row["sent"]
         arrived = row["arrived_ns"] if row["arrived_ns"] is not None else row["received_ns"]
-        found.append(Served(row["last_words"], arrived, before[0] if before else None, after, row["last_after_ns"]))
+        found.append(Served(row["last_words"], arrived, before, after, row["last_after_ns"]))
     return found

@@ -29,7 +29,8 @@ behind the program's name, with the range between runs. **CPU**: of all its proc
 what it does after the round excluded. **Achieved C**: requests in flight on average between the first and the last
 arrival, as the server saw it. **TTFT and end-to-end error**: a quantile as the program reports it minus the same
 quantile of the server's own times (from the request's arrival). **Chunk stamp error**: the amount of the program's
-time for a token event minus the server's time right after sending it, where the program tells such times. **Server's
+time for a token event minus the server's time right after sending it, where the program tells such times; **beyond
+the send**: by how much it lies outside the send itself, which begins before the event can arrive. **Server's
 core**: how busy it was; near 100 % the server is the limit, and all errors are of both.
 """
 

@@ -50,12 +50,22 @@ def name_of(program: str, condition: str) -> str:
 
 def special_table(points: Sequence[Point]) -> str:
     """In Markdown."""
-    headers = ("Program", "C", "Runs", "Chunk stamp error µs: p50", "p99", "p99.9", "First token: p50", "p99",
-               "End-to-end error ms: p50", "Achieved C", "Requests reported, failed", "Memory MiB")  # fmt: skip
+    headers = (
+        *("Program", "C", "Runs", "Chunk stamp error µs: p50", "p99", "p99.9", "Beyond the send: p50", "p99"),
+        *(
+            "First token: p50",
+            "p99",
+            "End-to-end error ms: p50",
+            "Achieved C",
+            "Requests reported, failed",
+            "Memory MiB",
+        ),
+    )
     columns = (
-        ("stamp_p50_us", ",.1f"), ("stamp_p99_us", ",.1f"), ("stamp_p99.9_us", ",.0f"), ("first_p50_us", ",.1f"),
-        ("first_p99_us", ",.1f"), ("e2e_p50_ms", "+.2f"), ("achieved", ".2f"),
-    )  # fmt: skip
+        *(("stamp_p50_us", ",.1f"), ("stamp_p99_us", ",.1f"), ("stamp_p99.9_us", ",.0f")),
+        *(("beyond_p50_us", ",.1f"), ("beyond_p99_us", ",.1f"), ("first_p50_us", ",.1f"), ("first_p99_us", ",.1f")),
+        *(("e2e_p50_ms", "+.2f"), ("achieved", ".2f")),
+    )
     rows = []
     for point in points:
         said = [format(found, spec) if (found := spread(point, name)) else "–" for name, spec in columns]

@@ -27,6 +27,11 @@ from runner.load.stamps import raw_stamps
 
 _FORMAT = 1
 _GZIP = b"\x1f\x8b"
+_REQUEST = (
+    b'{"index":%d,"planned_ns":%d,"connect_ns":%b,"sent_ns":%b,"ended_ns":%d,"outcome":"%b","detail":%b,"reads":%d,'
+    b'"size":%d}\n'
+)
+"""Written out: json takes ten times as long for it, in the round."""
 _BUFFER = 128 << 10
 """Bytes that are gathered for one write to the file: many are seldom, and each is short."""
 
@@ -91,18 +96,18 @@ class CaptureWriter:
     def __call__(self, arrival: Arrival) -> None:
         """Put one request away."""
         sizes = list(map(len, arrival.data))
-        line = {
-            "index": arrival.index,
-            "planned_ns": arrival.planned_ns,
-            "connect_ns": arrival.connect_ns,
-            "sent_ns": arrival.sent_ns,
-            "ended_ns": arrival.ended_ns,
-            "outcome": arrival.outcome,
-            "detail": arrival.detail,
-            "reads": len(sizes),
-            "size": sum(sizes),
-        }
-        head = (_packed(line), raw_stamps(arrival.notes), _numbers(arrival.seen), _numbers(sizes))
+        line = _REQUEST % (
+            arrival.index,
+            arrival.planned_ns,
+            b"null" if arrival.connect_ns is None else b"[%d,%d]" % arrival.connect_ns,
+            b"null" if arrival.sent_ns is None else b"%d" % arrival.sent_ns,
+            arrival.ended_ns,
+            arrival.outcome.encode(),
+            json.dumps(arrival.detail).encode() if arrival.detail else b'""',
+            len(sizes),
+            sum(sizes),
+        )
+        head = (line, raw_stamps(arrival.notes), _numbers(arrival.seen), _numbers(sizes))
         self._file.write(b"".join([*head, *arrival.data, b"\n"]))
 
     def _line(self, value: dict[str, Any]) -> None:

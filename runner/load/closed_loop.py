@@ -95,6 +95,8 @@ class ClosedLoop:
         self._slots = [_Slot(self) for _ in range(round_.slots)]
         self._busy = 0
         self._over: deque[tuple[Arrival, int | None]] = deque()
+        self._due: dict[_Slot, int] = {}
+        self._timing: asyncio.TimerHandle | None = None
         self._beating: asyncio.TimerHandle | None = None
         self._empty = asyncio.Event()
 
@@ -116,7 +118,7 @@ class ClosedLoop:
         try:
             await self._empty.wait()
         finally:
-            for timer in (self._beating, limit):
+            for timer in (self._beating, self._timing, limit):
                 if timer is not None:
                     timer.cancel()
             self.close()
@@ -153,6 +155,33 @@ class ClosedLoop:
         if not self._busy and not self._over:
             self._empty.set()
 
+    def due(self, slot: "_Slot", at_ns: int) -> None:
+        """Have a slot's request given up at that time, unless it is `ended` before.
+
+        All have the same time, so that the one which is due first is the one that was asked for first: one timer does
+        for all, and costs a request nothing.
+        """
+        self._due[slot] = at_ns
+        if self._timing is None:
+            self._wait_for_the_first()
+
+    def ended(self, slot: "_Slot") -> None:
+        """A slot's request is over."""
+        self._due.pop(slot, None)
+
+    def _wait_for_the_first(self) -> None:
+        first = next(iter(self._due.values()), None)
+        self._timing = None
+        if first is not None:
+            seconds = max(first - monotonic_ns(), 0) / 1e9
+            self._timing = asyncio.get_running_loop().call_later(seconds, self._give_up_the_late)
+
+    def _give_up_the_late(self) -> None:
+        now = monotonic_ns()
+        for slot in [slot for slot, at in self._due.items() if at <= now]:
+            slot.timed_out()
+        self._wait_for_the_first()
+
     def put_away(self, arrival: Arrival, status: int | None) -> None:
         """Have a request that is over noted and kept: one in each turn of the event loop, between its reads, so that
         answers that end together delay no read by more than one of them."""
@@ -188,11 +217,11 @@ class ClosedLoop:
         self.seen.silent_ns = min(silent, default=None)
 
     def _next_beat(self) -> None:
-        self._due = monotonic_ns() + int(_BEAT_SECONDS * 1e9)
+        self._beat_at = monotonic_ns() + int(_BEAT_SECONDS * 1e9)
         self._beating = asyncio.get_running_loop().call_later(_BEAT_SECONDS, self._beat)
 
     def _beat(self) -> None:
-        late = max(monotonic_ns() - self._due - _RESOLUTION_NS, 0)
+        late = max(monotonic_ns() - self._beat_at - _RESOLUTION_NS, 0)
         self.look()
         self.beat(late)
         self._next_beat()
@@ -206,7 +235,7 @@ class _Slot:
         self._loop = asyncio.get_running_loop()
         self._connection: Connection | None = None
         self._opening: asyncio.Task[None] | None = None
-        self._timer: asyncio.TimerHandle | None = None
+        self._timeout_ns = int(owner.round.timeout * 1e9)
         self._told = False
         self._index: int | None = None
         self._planned = 0
@@ -235,7 +264,7 @@ class _Slot:
         self._connect = self._sent = None
         self._told = False
         owner.seen.sent += 1
-        self._timer = self._loop.call_later(owner.round.timeout, self._timed_out)
+        owner.due(self, self._planned + self._timeout_ns)
         if self._connection is not None and self._connection.usable():
             self._send(self._connection)
         else:
@@ -260,7 +289,8 @@ class _Slot:
         if self._connection is not None:
             self._send(self._connection)
 
-    def _timed_out(self) -> None:
+    def timed_out(self) -> None:
+        """Give up a request that has had its time."""
         self.give_up("timed-out", f"no complete answer within {self._owner.round.timeout:g} s")
 
     def give_up(self, outcome: str, detail: str) -> None:
@@ -278,8 +308,7 @@ class _Slot:
         if index is None:
             return
         ended = monotonic_ns()
-        if self._timer is not None:
-            self._timer.cancel()
+        self._owner.ended(self)
         sent, connect, self._opening = self._sent, self._connect, None
         status = None
         heard: tuple[list[bytes], list[Sequence[tuple[int, int, bytes]]], list[int]] = ([], [], [])
@@ -319,8 +348,6 @@ class _Slot:
 
     def close(self) -> None:
         """Give the connection back, or leave off opening one."""
-        if self._timer is not None:
-            self._timer.cancel()
         if self._opening is not None:
             self._opening.cancel()
         if self._connection is not None:

@@ -14,7 +14,7 @@ import httptools
 
 from runner.load.stamps import ROOM, Note
 
-READ = 65_536
+READ = 8_192
 """Bytes that one read takes at most."""
 _INTERIM = 200
 """A status below this comes before the response's own."""

@@ -113,7 +113,8 @@ def test_the_oracles_page_holds_the_stamps_before_and_after_each_send() -> None:
 
 
 def served(number: int, arrived: int, sent: list[int], ended: int | None = None) -> Served:
-    return Served(prompt(number), arrived, sent[0] - 1, sent, sent[-1] + 1 if ended is None else ended)
+    before = [at - 1 for at in sent]
+    return Served(prompt(number), arrived, before, sent, sent[-1] + 1 if ended is None else ended)
 
 
 def test_a_quantile_interpolates_between_ranks() -> None:
@@ -144,6 +145,9 @@ def test_errors_have_their_sign_and_stamps_their_amount() -> None:
     stamps = {prompt(0): [997_000, 2_009_000], prompt(1): [1_000_000, 1_000_001], "another": [5]}
     errors = stamp_errors(asked, stamps, {prompt(0): [1]})
     assert errors["stamp_p50_us"] == pytest.approx(6)
+    assert errors["beyond_p50_us"] == pytest.approx((2.999 + 9) / 2)  # the send began 1 ns before its end
+    inside = stamp_errors(asked, {prompt(1): [999_999]}, {})
+    assert (inside["stamp_p99_us"], inside["beyond_p99_us"]) == (pytest.approx(0.001), 0)
     assert errors["stamp_signed_us"] == pytest.approx(3)
     assert errors["first_p99_us"] == pytest.approx(3)
     assert errors["unmatched"] == 2

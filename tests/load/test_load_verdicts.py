@@ -27,7 +27,7 @@ from load_bytes import (
     role,
     sse,
 )
-from load_wire import Server, Wire, ask, run, says, send
+from load_wire import Played, Server, Wire, ask, numbered, play, run, says, send
 
 from runner.engine.reply import Usage
 from runner.engine.verdict import Verdict
@@ -271,6 +271,32 @@ def test_a_timed_out_stream_keeps_what_came() -> None:
     assert reply is not None
     assert reply.text == WORDS[0]
     assert reply.first_token_ns is not None
+
+
+@pytest.mark.parametrize("concurrency", [1, 2, 3])
+def test_each_request_has_its_own_time(concurrency: int) -> None:
+    """Those that answer in time are well, however many before them did not; of those that hang, the one that was sent
+    first is given up first."""
+    pattern = [False, True, False, False, True, True, False, True]
+
+    async def answer(wire: Wire, body: bytes) -> None:
+        await asyncio.sleep(0.05)
+        if pattern[json.loads(body)["n"]]:
+            await wire.send(plain(completion()))
+        else:
+            await wire.gone()
+
+    async def main() -> Played:
+        async with Server(answer) as server:
+            return await play(server, numbered(len(pattern)), concurrency=concurrency, timeout=LIMIT)
+
+    played = run(main())
+    assert [one.transport is None for one in played.exchanges] == pattern
+    for one in played.captured:
+        spent = (one.ended_ns - one.planned_ns) / 1e9
+        assert spent >= LIMIT if one.outcome == "timed-out" else spent < LIMIT
+    late = [one.planned_ns for one in played.captured if one.outcome == "timed-out"]
+    assert late == sorted(late)
 
 
 def test_an_error_status_whose_words_never_end_is_an_http_error() -> None:
