@@ -7,7 +7,7 @@ from runner.access import OPEN, Access, http_client
 from runner.engine import metrics
 from runner.record.clock import RunClock
 from runner.sample.cadence import at_interval
-from runner.sample.scrape import RawScrape, read_scrape, scrape_raw
+from runner.sample.scrape import SAMPLED, RawScrape, read_scrape, scrape_raw
 
 WANTED_SAMPLES = 10
 """Samples that a cell needs before the last request is sent, so that a median means something."""
@@ -77,7 +77,7 @@ class Sampler:
 
 def read_gauges(raw: RawScrape) -> Gauges:
     """The gauges of one reading."""
-    seen = read_scrape(raw)
+    seen = read_scrape(raw, SAMPLED)
     if seen.exposition is None:
         return Gauges(raw.at_ns, None, None, None, None, seen.error)
     return Gauges(

@@ -1,7 +1,7 @@
 """One scrape of `/metrics`, and waiting until the engine is idle."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -65,16 +65,17 @@ async def scrape_raw(
     return RawScrape(at_ns, response.text, None)
 
 
-def read_scrape(raw: RawScrape) -> Scrape:
-    """Parse what was fetched; text that is no exposition becomes an error, never an empty reading.
+def read_scrape(raw: RawScrape, names: Sequence[str] | None = None) -> Scrape:
+    """Parse what was fetched, or of it the samples of these names; text that is no exposition becomes an error, never
+    an empty reading.
 
     So do series of several models behind one endpoint: no sum of theirs means anything.
     """
     if raw.error is not None or raw.text is None:
         return Scrape(raw.at_ns, raw.text or "", None, raw.error, raw.refused)
     try:
-        exposition = parse(raw.text)
-        for name in _READ:
+        exposition = parse(raw.text, names)
+        for name in SAMPLED:
             exposition.total(name)
     except (ExpositionError, MixedModelsError) as error:
         return Scrape(raw.at_ns, raw.text, None, str(error))
@@ -146,7 +147,7 @@ async def _look(client: httpx.AsyncClient, endpoint: str, clock: RunClock, limit
 
 
 _GAUGES = (metrics.RUNNING, metrics.WAITING)
-_READ = (*_GAUGES, metrics.WAITING_BY_REASON, metrics.KV_USAGE)
+SAMPLED = (*_GAUGES, metrics.WAITING_BY_REASON, metrics.KV_USAGE)
 """What a sample is read from."""
 
 

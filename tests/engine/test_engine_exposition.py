@@ -21,6 +21,7 @@ from runner.engine.exposition import (
     parse,
     to_json,
 )
+from runner.sample.scrape import SAMPLED
 
 NAMES = {name for name in vars(metrics).values() if isinstance(name, str) and name.startswith("vllm:")} - {"vllm:"}
 
@@ -44,6 +45,34 @@ def test_every_recorded_scrape_is_read_whole(name: str) -> None:
     assert not any("_bucket" in key for key in journal)
     assert metrics.PROCESS_START in journal
     assert any(key.startswith("vllm:e2e_request_latency_seconds_created") for key in journal)
+
+
+@pytest.mark.parametrize("name", SCRAPES)
+def test_a_part_of_a_scrape_is_that_part_of_the_whole(name: str) -> None:
+    whole, part = parse(text(name)), parse(text(name), SAMPLED)
+    assert part.series == {key: value for key, value in whole.series.items() if key[0] in SAMPLED}
+    assert {key[0] for key in part.series} == set(SAMPLED)
+    assert part.types.items() <= whole.types.items()
+
+
+def test_a_part_is_read_however_its_lines_look_and_whatever_else_there_is() -> None:
+    body = f"""\
+# TYPE {metrics.RUNNING} gauge
+{metrics.RUNNING}{{engine="0"}} 1
+  {metrics.RUNNING}\t2
+{{"{metrics.RUNNING}",engine="2"}} 4
+{metrics.RUNNING}_ever 8
+not to be read
+"""
+    assert parse(body, [metrics.RUNNING]).total(metrics.RUNNING) == 7
+    with pytest.raises(ExpositionError, match="line 6"):
+        parse(body)
+    assert parse("another 1\n", [metrics.RUNNING]).total(metrics.RUNNING) is None  # absent is not 0
+    for nothing, words in (("# TYPE another gauge\n", "no series"), ("another 1", "has no end"), ("{}", "JSON")):
+        with pytest.raises(ExpositionError, match=words):
+            parse(nothing, [metrics.RUNNING])
+    with pytest.raises(ExpositionError, match="occurs twice"):
+        parse(f"{metrics.RUNNING} 1\n" * 2, [metrics.RUNNING])
 
 
 @pytest.mark.parametrize(
