@@ -266,6 +266,19 @@ def test_a_process_believes_whom_the_runner_believes(tmp_path: Path) -> None:
     assert all("certificate" in one.detail for one in heard.judged)
 
 
+def test_a_process_takes_nothing_of_the_working_directory_for_pythons_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "asyncio.py").write_text('raise SystemExit("asyncio of the working directory")\n')
+    monkeypatch.chdir(tmp_path)
+
+    async def main() -> Heard:
+        async with pair(OK) as (server, generator):
+            return await generate(generator, server, tmp_path, requests=1, processes=1)
+
+    assert verdicts(run(main())) == [Verdict.OK]
+
+
 # Watching ---------------------------------------------------------------------------------------------
 
 
