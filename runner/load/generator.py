@@ -176,6 +176,7 @@ async def _message(load: Load, clock: RunClock) -> dict[str, Any]:
         "none": none,
         "bodies": [base64.b64encode(body).decode() for body in load.bodies],
         "headers": list(load.access.headers),
+        "authorities": load.access.authorities,
         "timeout": load.timeout,
         "keep_alive": load.keep_alive,
         "seconds": load.seconds,
