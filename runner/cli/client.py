@@ -6,7 +6,9 @@ from typing import Any
 
 from runner.access import Access
 from runner.plan.model import PlannedLoad
+from runner.spec.authorities import certificates, fingerprint
 from runner.spec.client import BearerToken, LoadSite, is_header_value
+from runner.tls import trusted
 
 _PROXIES = ("http_proxy", "https_proxy", "all_proxy")
 _MAX_BYTES = 65_536
@@ -16,10 +18,10 @@ class NoAccess(Exception):
     """A token that is not there, or is none; the text is for the user and never holds it."""
 
 
-def read_access(site: LoadSite, environ: Mapping[str, str]) -> Access:
-    """The headers of a site file, its token read from where it is. Raises NoAccess."""
+def read_access(site: LoadSite, environ: Mapping[str, str], authorities: str = "") -> Access:
+    """The headers of a site file, its token read from where it is; `authorities`: its ca-file's. Raises NoAccess."""
     token = None if site.bearer_token is None else _token(site.bearer_token, environ)
-    return Access.made(site.headers, token)
+    return Access.made(site.headers, token, authorities)
 
 
 def ignored_proxies(environ: Mapping[str, str]) -> list[str]:
@@ -27,14 +29,21 @@ def ignored_proxies(environ: Mapping[str, str]) -> list[str]:
     return sorted(name for name, value in environ.items() if name.lower() in _PROXIES and value)
 
 
-def described(load: PlannedLoad, site: LoadSite, environ: Mapping[str, str]) -> dict[str, Any]:
-    """The client for the record and for `run plan`: of headers the names alone, of a token where it comes from."""
+def described(load: PlannedLoad, site: LoadSite, environ: Mapping[str, str], authorities: str = "") -> dict[str, Any]:
+    """The client for the record and for `run plan`: of headers the names alone, of a token where it comes from, of a
+    ca-file its name and the SHA-256 of each certificate that did not come with the runner."""
     token = {} if site.bearer_token is None else {"bearer-token": site.bearer_token.where}
+    believed = {}
+    if site.ca_file is not None:
+        shipped = trusted("").get_ca_certs(binary_form=True)
+        added = [fingerprint(one) for one in certificates(authorities) if one not in shipped]
+        believed = {"ca-file": Path(site.ca_file).name, "ca-sha256": added}
     return {
         "connection": load.connection,
         "processes": load.processes if load.processes is not None else "by the rule",
         "headers": list(site.headers),
         **token,
+        **believed,
         "proxies-ignored": ignored_proxies(environ),
     }
 

@@ -11,6 +11,7 @@ from runner.access import OPEN, Access
 from runner.cli.client import NoAccess, described, read_access
 from runner.plan.build import build_plan
 from runner.plan.model import Plan
+from runner.spec.authorities import AuthoritiesError, read_authorities
 from runner.spec.load import Spec, load_site, load_spec
 from runner.spec.problem import SpecError
 from runner.spec.site import Site
@@ -63,14 +64,18 @@ def add_inputs(parser: ArgumentParser) -> None:
 def read_inputs(options: Namespace) -> Inputs | None:
     """Everything validated, or None after saying on stderr what is wrong."""
     problems: list[str] = []
-    site = Site()
+    site, authorities = Site(), ""
     try:
         if options.site is not None:
             site = load_site(options.site)
         elif SITE_FILE.exists():
             site = load_site(SITE_FILE)
+        if site.load.ca_file is not None:
+            authorities = read_authorities(Path(site.load.ca_file))
     except SpecError as error:
         problems.append(str(error))
+    except AuthoritiesError as error:  # it could be used when the site file was read
+        problems.append(f"run: load.ca-file of the site file: {error}")
     name = origin = ""
     try:
         name, origin = choose_target(options.target, os.environ, site)
@@ -86,12 +91,13 @@ def read_inputs(options: Namespace) -> Inputs | None:
         return None
     access, refused = OPEN, []
     try:
-        access = read_access(site.load, os.environ)
+        access = read_access(site.load, os.environ, authorities)
     except NoAccess as error:
         refused.append(f"run: load.bearer-token of the site file: {error}")
     target = TARGETS[name](site, spec, access)
     refused += [f"run: target {name}: {one}" for one in target.problems(plan)]
-    return Inputs(spec, site, plan, target, origin, described(plan.load, site.load, os.environ), access, refused)
+    client = described(plan.load, site.load, os.environ, authorities)
+    return Inputs(spec, site, plan, target, origin, client, access, refused)
 
 
 def _placed(plan: Plan, site: Site) -> Plan:

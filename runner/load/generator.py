@@ -6,7 +6,6 @@ import contextlib
 import json
 import socket
 import subprocess
-import sys
 from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -14,6 +13,7 @@ from types import TracebackType
 from typing import Any, Self, TypeVar
 
 from runner.access import OPEN, Access
+from runner.interpreter import python
 from runner.load.budget import Budget
 from runner.load.destination import Destination
 from runner.record.clock import RunClock
@@ -22,10 +22,6 @@ T = TypeVar("T")
 
 _LINE_LIMIT = 1 << 20
 _END_SECONDS = 5.0
-_HOME = Path(__file__).parents[2]
-_START = "import sys; sys.path.append(sys.argv[1]); from runner.load.worker import main; main(sys.argv[2:])"
-"""The package is found where we found it, and no module that lies about in the working directory is taken for one of
-Python's own."""
 
 
 class LoadError(Exception):
@@ -180,6 +176,7 @@ async def _message(load: Load, clock: RunClock) -> dict[str, Any]:
         "none": none,
         "bodies": [base64.b64encode(body).decode() for body in load.bodies],
         "headers": list(load.access.headers),
+        "authorities": load.access.authorities,
         "timeout": load.timeout,
         "keep_alive": load.keep_alive,
         "seconds": load.seconds,
@@ -223,12 +220,8 @@ class _Process:
     async def start(cls, budget: Budget) -> Self:
         ours, theirs = socket.socketpair()
         with theirs:
-            words = (_START, str(_HOME), str(theirs.fileno()), str(budget.fd))
             child = await asyncio.create_subprocess_exec(
-                sys.executable,
-                "-P",
-                "-c",
-                *words,
+                *python("runner.load.worker", str(theirs.fileno()), str(budget.fd)),
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.PIPE,

@@ -133,7 +133,7 @@ def _round(told: dict[str, Any]) -> Round:
     if destination.tls:
         from runner.tls import trusted as certificates  # noqa: PLC0415 - it imports httpx: http does without
 
-        trusted = certificates()
+        trusted = certificates(told["authorities"])
     addresses = [(family, tuple(address)) for family, address in told["addresses"]]
     line = Line(destination, addresses, trusted, told["none"])
     bodies = [base64.b64decode(body) for body in told["bodies"]]

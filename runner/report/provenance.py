@@ -59,7 +59,8 @@ def provenance(source: Source) -> list[tuple[str, str]]:
 
 
 def _client(source: Source) -> list[tuple[str, str]]:
-    """How requests were sent, and by what the client was let in: names alone. Older records do not say."""
+    """How requests were sent, by what the client was let in, and whom it believed: names alone. Older records do not
+    say."""
     client, words = source.record.started.client, source.words
     if not client:
         return []
@@ -71,6 +72,8 @@ def _client(source: Source) -> list[tuple[str, str]]:
     for key, word in (
         ("headers", "p.headers"),
         ("bearer-token", "p.bearer-token"),
+        ("ca-file", "p.ca-file"),
+        ("ca-sha256", "p.ca-sha256"),
         ("proxies-ignored", "p.proxies-ignored"),
     ):
         given = client.get(key) or []

@@ -117,14 +117,22 @@ class LoadSite(Strict):
     bearer_token: Annotated[BearerToken, BeforeValidator(_reference)] | None = Field(
         default=None, description="Sent as Authorization with every request to an engine; shown nowhere."
     )
+    ca_file: Place | None = Field(
+        default=None,
+        description="A PEM file; its certificates are believed over https too, beside the shipped ones. From this "
+        "file's folder.",
+    )
 
     def beside(self, folder: Path) -> Self:
-        """The same with an absolute path; `folder` is that of the file in which it was written."""
+        """The same with absolute paths; `folder` is that of the file in which they were written."""
+
+        def absolute(path: str | None) -> str | None:
+            return None if path is None else os.path.normpath(folder.absolute() / Path(path).expanduser())
+
         token = self.bearer_token
-        if token is None or token.file is None:
-            return self
-        path = os.path.normpath(folder.absolute() / Path(token.file).expanduser())
-        return self.model_copy(update={"bearer_token": token.model_copy(update={"file": path})})
+        if token is not None:
+            token = token.model_copy(update={"file": absolute(token.file)})
+        return self.model_copy(update={"bearer_token": token, "ca_file": absolute(self.ca_file)})
 
 
 def access_problems(root: Mapping[str, Any]) -> Iterator[tuple[tuple[str | int, ...], str, bool]]:

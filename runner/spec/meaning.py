@@ -14,6 +14,7 @@ from typing import Any, TypeGuard
 from runner.engine import arguments
 from runner.engine.environment import is_secret
 from runner.engine.features import FEATURES
+from runner.spec.authorities import authority_problems
 from runner.spec.client import access_problems
 from runner.spec.document import Document
 from runner.spec.kubernetes_meaning import kubernetes_problems
@@ -75,7 +76,12 @@ def check_site_meaning(document: Document, folder: FilePath, doubtful: Set[Path]
     root = document.value
     if not isinstance(root, Mapping) or () in doubtful:
         return []
-    return _placed(document, [lambda: access_problems(root), lambda: kubernetes_problems(root, folder)])
+    rules: Sequence[Callable[[], Found]] = (
+        lambda: access_problems(root),
+        lambda: authority_problems(root, folder),
+        lambda: kubernetes_problems(root, folder),
+    )
+    return _placed(document, rules)
 
 
 def _placed(document: Document, rules: Sequence[Callable[[], Found]]) -> list[Problem]:

@@ -6,12 +6,12 @@ It is started as any server would be, by its command line; nothing of it is impo
 import json
 import os
 import shlex
-import sys
 from collections.abc import Mapping
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import Any
 
+from runner.interpreter import python
 from runner.plan.model import Arm, Plan
 from runner.spec.site import EmbeddedSite
 from runner.target.base import NoGpus, Stay, Survey, TargetError, nothing_changed
@@ -19,7 +19,7 @@ from runner.target.child import Child
 from runner.target.port import free_port
 from runner.target.started import StartedEngine
 
-_MODULE = "runner.simulator"
+_MODULE = "runner.simulator.__main__"
 _HOST = "127.0.0.1"
 
 
@@ -73,18 +73,7 @@ class EmbeddedTarget:
     async def launch(self, model: str, arm: Arm, log: Path) -> EmbeddedEngine:
         """Start one. Raises TargetError when the process cannot be created."""
         port = free_port(_HOST)
-        command = [
-            sys.executable,
-            "-m",
-            _MODULE,
-            "serve",
-            model,
-            *arm.argv,
-            "--host",
-            _HOST,
-            "--port",
-            str(port),
-        ]
+        command = python(_MODULE, "serve", model, *arm.argv, "--host", _HOST, "--port", str(port))
         env = {
             "SIMULATOR_VERSION": self._site.version,
             "SIMULATOR_PROFILE": self._site.profile,
@@ -107,7 +96,7 @@ def write_nvidia_smi(folder: Path) -> Path:
     samples = shlex.quote(str(folder / "nvidia-smi.samples"))
     script.write_text(
         f"#!/bin/sh\nexport SIMULATOR_NVIDIA_SMI_SAMPLES={samples}\n"
-        f'exec {shlex.quote(sys.executable)} -m {_MODULE} nvidia-smi "$@"\n',
+        f'exec {shlex.join(python(_MODULE, "nvidia-smi"))} "$@"\n',
         encoding="utf-8",
     )
     script.chmod(0o755)

@@ -18,6 +18,7 @@ from runner.spec.nearest import hint, nearest
 from runner.spec.problem import shown
 from runner.spec.site import EndpointSite
 from runner.target.base import NoGpus, Stay, Survey, TargetError, nothing_changed
+from runner.tls import disbelieved
 
 _REACH_SECONDS = 10.0
 """For the whole answer; httpx's own limits are for each read of it."""
@@ -143,6 +144,8 @@ class EndpointTarget:
         except TimeoutError:
             raise TargetError(f"no server answers at {url}: no whole answer within {_REACH_SECONDS:g} s") from None
         except (httpx.HTTPError, httpx.InvalidURL) as error:
+            if (why := disbelieved(error, self._access.authorities)) is not None:
+                raise TargetError(f"the certificate of {url} is not believed: {why}") from None
             raise TargetError(f"no server answers at {url}: {str(error) or type(error).__name__}") from None
         return EndpointEngine(url)
 

@@ -4,17 +4,23 @@ from __future__ import annotations
 
 import asyncio
 import json
+import ssl
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
+from authority import AUTHORITY, AUTHORITY_SHA256, SIGNED, SIGNED_SHA256
 from spec_files import GOOD, run, spoil, write
 
 from runner.access import OPEN, Access, blocking_client, http_client
 from runner.cli.client import NoAccess, described, ignored_proxies, read_access
 from runner.plan.model import PlannedLoad
+from runner.spec.authorities import read_authorities
 from runner.spec.client import LoadSite
+from runner.spec.load import load_site
+from runner.spec.site import Site
+from runner.tls import trusted
 
 Capsys = pytest.CaptureFixture[str]
 SECRET = "s3cr3t"
@@ -116,6 +122,22 @@ def test_a_file_without_a_token_is_a_refusal(tmp_path: Path, content: bytes | No
         read_access(token(file=str(tmp_path)), {})
 
 
+def test_a_ca_file_that_is_gone_once_the_site_file_is_read_is_a_refusal(
+    tmp_path: Path, capsys: Capsys, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def load(path: Path) -> Site:
+        site = load_site(path)
+        (tmp_path / "company.pem").unlink()
+        return site
+
+    (tmp_path / "company.pem").write_bytes(AUTHORITY.read_bytes())
+    (tmp_path / "site.yaml").write_text("load: {ca-file: company.pem}\n")
+    monkeypatch.setattr("runner.cli.inputs.load_site", load)
+    said = run(capsys, "plan", "spec.yaml")
+    assert (said.code, said.out, len(said.err)) == (2, "", 1)
+    assert said.err[0].startswith(f"run: load.ca-file of the site file: there is no file {tmp_path / 'company.pem'}; ")
+
+
 @pytest.mark.parametrize("command", [["plan"], []])
 def test_without_its_token_nothing_is_started(
     tmp_path: Path, capsys: Capsys, monkeypatch: pytest.MonkeyPatch, command: list[str]
@@ -149,13 +171,26 @@ def test_the_record_gets_names_and_never_values() -> None:
     }
 
 
+def test_the_record_gets_a_ca_files_name_and_the_fingerprints_of_what_it_adds(tmp_path: Path) -> None:
+    """Those of the shipped certificates that stand in it are believed anyway."""
+    shipped = ssl.DER_cert_to_PEM_cert(trusted("").get_ca_certs(binary_form=True)[0])
+    path = tmp_path / "company.pem"
+    path.write_text(SIGNED.read_text() + shipped + AUTHORITY.read_text())
+    site = LoadSite.model_validate({"ca-file": str(path)})
+    told = described(PlannedLoad(), site, {}, read_authorities(path))
+    assert (told["ca-file"], told["ca-sha256"]) == ("company.pem", [SIGNED_SHA256, AUTHORITY_SHA256])
+    path.write_text(shipped)
+    assert described(PlannedLoad(), site, {}, read_authorities(path))["ca-sha256"] == []
+
+
 def test_the_plan_shows_the_block_and_never_a_value(
     tmp_path: Path, capsys: Capsys, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("THE_TOKEN", SECRET)
     monkeypatch.setenv("ALL_PROXY", "http://p:1")
     write(tmp_path, spoil("replicates: 1", "replicates: 1\nload: {connection: per-request, processes: 2}")[0])
-    block = f"load: {{headers: {{X-A: {SECRET}, X-B: b}}, bearer-token: {{env: THE_TOKEN}}}}\n"
+    (tmp_path / "company.pem").write_bytes(AUTHORITY.read_bytes())
+    block = f"load: {{headers: {{X-A: {SECRET}, X-B: b}}, bearer-token: {{env: THE_TOKEN}}, ca-file: company.pem}}\n"
     (tmp_path / "site.yaml").write_text(block)
     said = run(capsys, "plan", "spec.yaml")
     assert said.code == 0 and SECRET not in said.out
@@ -165,6 +200,8 @@ def test_the_plan_shows_the_block_and_never_a_value(
         "  processes: 2",
         "  headers: X-A, X-B",
         "  bearer-token: environment variable THE_TOKEN",
+        "  ca-file: company.pem",
+        f"  ca-sha256: {AUTHORITY_SHA256}",
         "  proxies-ignored: ALL_PROXY",
     ]
     (tmp_path / "site.yaml").write_text("")

@@ -46,7 +46,7 @@ def test_an_experiment_runs_from_the_installed_wheel(installed: Path, tmp_path: 
     assert finished.code == 0, ended.stdout + ended.stderr
     assert finished.report.startswith("# small")
     commands = [one.launched.command for one in finished.record.engines if one.launched is not None]
-    assert commands and all("runner.simulator" in words for words in commands)
+    assert commands and all("runner.simulator.__main__" in words for words in commands)
     logs = list((finished.directory / "artifacts").glob("*/engine.log"))
     assert len(logs) == 2
 

@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import gzip
 import json
 import os
+import queue
 import re
 import socket
 import socketserver
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
+from authority import AUTHORITY, AUTHORITY_SHA256, signed
 from endpoint_engines import ROOT, Finished, Server, allow, finish, serving, write
+from loopback import LoopbackServer
 
 KEY = "k3y-of-the-engine"
 SECRET = "v4lue-of-a-header"
@@ -160,3 +164,66 @@ def test_an_engine_that_is_started_here_with_a_key_is_measured(tmp_path: Path) -
     (tmp_path / "site.yaml").write_text("embedded: {time-scale: 0.02}\n")
     refused = finish(tmp_path, start(tmp_path, VLLM_API_KEY=KEY))
     assert refused.code == 3 and "HTTP 401" in refused.out, refused.out + refused.err
+
+
+# Over https -------------------------------------------------------------------------------------------
+
+
+class Front(LoopbackServer):
+    """An ingress: ends TLS, and passes on to a server over plain http."""
+
+    def __init__(self, url: str) -> None:
+        super().__init__(tls=signed())
+        there = urlsplit(url)
+        self._there = there.hostname, there.port
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        async def pass_on(source: asyncio.StreamReader, sink: asyncio.StreamWriter) -> None:
+            with contextlib.suppress(OSError):
+                while part := await source.read(65536):
+                    sink.write(part)
+                    await sink.drain()
+            sink.close()
+
+        from_there, to_there = await asyncio.open_connection(*self._there)
+        await asyncio.gather(pass_on(reader, to_there), pass_on(from_there, writer))
+
+
+@contextlib.contextmanager
+def fronted(url: str) -> Iterator[str]:
+    """The same server's https URL."""
+    begun: queue.Queue[tuple[str, Callable[[], object]]] = queue.Queue()
+
+    async def serve() -> None:
+        async with Front(url) as front:
+            stop, loop = asyncio.Event(), asyncio.get_running_loop()
+            begun.put((f"https://localhost:{front.port}", lambda: loop.call_soon_threadsafe(stop.set)))
+            await stop.wait()
+
+    serves = threading.Thread(target=asyncio.run, args=(serve(),))
+    serves.start()
+    there, stop = begun.get(timeout=30)
+    try:
+        yield there
+    finally:
+        stop()
+        serves.join()
+
+
+def test_an_engine_behind_an_authority_of_its_own_is_measured_where_the_site_file_names_that(tmp_path: Path) -> None:
+    server = Server(tmp_path, VLLM_SERVER_DEV_MODE="1")
+    with serving(server), fronted(server.url) as url:
+        refused = measured(tmp_path, {"off": url}, {}, SSL_CERT_FILE=str(AUTHORITY))
+        assert refused.code == 3, refused.out + refused.err
+        way_out = "where an authority of your own signed it, name that in the site file, load: {ca-file: PATH}"
+        said = f"the certificate of {url} is not believed: unable to get local issuer certificate; {way_out}"
+        assert refused.out.count(said) == 1, refused.out
+        (tmp_path / "company.pem").write_bytes(AUTHORITY.read_bytes())
+        ended = measured(tmp_path, {"off": url}, {"load": {"ca-file": "company.pem"}})
+    assert ended.code == 0, ended.out + ended.err
+    for check in ("one-engine-process", "request-count"):
+        assert ended.judgement(check) == "pass"  # what the metrics say was read too
+    client = ended.record.started.client
+    assert (client["ca-file"], client["ca-sha256"]) == ("company.pem", [AUTHORITY_SHA256])
+    assert f"certificates of `company.pem` trusted too; their SHA-256 `{AUTHORITY_SHA256}`" in ended.report
+    assert "ca-file" not in refused.record.started.client

@@ -20,8 +20,9 @@ from load_rounds import OK, generate, pair, verdicts
 from load_wire import PATIENCE, Server, Wire, nothing_more, run, until
 
 from runner.engine.verdict import Verdict
+from runner.interpreter import python
 from runner.load.budget import Budget
-from runner.load.generator import _HOME, _START, InFlight, Load, LoadError, LoadGenerator, _message
+from runner.load.generator import InFlight, Load, LoadError, LoadGenerator, _message
 from runner.record.clock import RunClock
 
 
@@ -159,7 +160,7 @@ def test_a_process_whose_words_nobody_read_ends_with_its_socket(tmp_path: Path) 
             load = Load(server.endpoint, [b"{}"], 9, 2, 600.0, tmp_path / "round.capture")
             with theirs:
                 descriptors = (theirs.fileno(), budget.fd)
-                command = [sys.executable, "-P", "-c", _START, str(_HOME), *map(str, descriptors)]
+                command = python("runner.load.worker", *map(str, descriptors))
                 worker = await asyncio.create_subprocess_exec(*command, pass_fds=descriptors)
             try:
                 with ours:

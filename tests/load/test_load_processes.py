@@ -10,9 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from load_bytes import completion, error_json, events, head, plain, sse
+from authority import AUTHORITY, signed
+from load_bytes import TEXT, completion, error_json, events, head, plain, sse
 from load_rounds import OK, generate, pair, verdicts
-from load_tls import serving
+from load_tls import PEM
 from load_wire import PATIENCE, Server, Wire, nothing_more, numbered, run, says, until
 
 from runner.access import Access
@@ -22,6 +23,7 @@ from runner.load.destination import Destination
 from runner.load.generator import InFlight, LoadGenerator, Seen, _Ears
 from runner.load.reading import Heard
 from runner.record.clock import RunClock
+from runner.spec.authorities import read_authorities
 
 # Sharing ----------------------------------------------------------------------------------------------
 
@@ -257,13 +259,45 @@ def test_a_name_that_cannot_be_looked_up_is_refused_with_the_resolvers_words(
 
 
 def test_a_process_believes_whom_the_runner_believes(tmp_path: Path) -> None:
-    async def main() -> Heard:
-        async with pair(OK, tls=serving()) as (server, generator):
-            return await generate(generator, server, tmp_path, requests=2, processes=1)
+    """The same process, round by round: the shipped certificates alone, the authority's too, and another's instead."""
 
-    heard = run(main())
-    assert verdicts(heard) == [Verdict.REFUSED] * 2
-    assert all("certificate" in one.detail for one in heard.judged)
+    async def main() -> list[Heard]:
+        async with pair(says(sse(events())), tls=signed()) as (server, generator):
+            endpoint = f"https://localhost:{server.port}"
+            return [
+                await generate(
+                    generator,
+                    endpoint,
+                    tmp_path,
+                    requests=4,
+                    concurrency=2,
+                    processes=1,
+                    stream=True,
+                    access=Access(authorities=authorities),
+                )
+                for authorities in ("", read_authorities(AUTHORITY), read_authorities(PEM))
+            ]
+
+    alone, beside, another = run(main())
+    for refused in (alone, another):
+        assert verdicts(refused) == [Verdict.REFUSED] * 4
+        assert all("unable to get local issuer certificate" in one.detail for one in refused.judged)
+    assert verdicts(beside) == [Verdict.OK] * 4
+    assert {one.exchange.clock for one in beside.judged} == {"kernel"}
+    assert {one.reply.text for one in beside.judged if one.reply is not None} == {TEXT}
+
+
+def test_a_process_takes_nothing_of_the_working_directory_for_pythons_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "asyncio.py").write_text('raise SystemExit("asyncio of the working directory")\n')
+    monkeypatch.chdir(tmp_path)
+
+    async def main() -> Heard:
+        async with pair(OK) as (server, generator):
+            return await generate(generator, server, tmp_path, requests=1, processes=1)
+
+    assert verdicts(run(main())) == [Verdict.OK]
 
 
 # Watching ---------------------------------------------------------------------------------------------

@@ -6,17 +6,20 @@ import asyncio
 import contextlib
 import ssl
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 
 import pytest
 import uvloop
+from authority import AUTHORITY, SIGNED, signed
 from load_bytes import END, MODEL, TEXT, WORDS, chunked_head, completion, delta, events, head, piece, plain, role, sse
-from load_tls import believing, serving
+from load_tls import PEM, believing, serving
 from load_wire import Played, Server, Wire, numbered, play, run, says
 from loopback import LoopbackServer
 
 from runner.engine.verdict import Verdict
 from runner.load.reading import Judged, judge_exchange
 from runner.record.clock import RunClock
+from runner.spec.authorities import read_authorities
 from runner.tls import trusted
 
 
@@ -102,10 +105,28 @@ async def _refused(server: LoopbackServer, context: ssl.SSLContext, name: str = 
 def test_a_certificate_that_nobody_vouches_for_is_refused_with_its_words() -> None:
     async def main() -> None:
         async with Server(says(b""), tls=serving()) as server:
-            assert "self-signed certificate" in (await _refused(server, trusted())).detail.replace("self s", "self-s")
+            assert "self-signed certificate" in (await _refused(server, trusted(""))).detail.replace("self s", "self-s")
             assert server.bodies == []
 
     run(main())
+
+
+def test_a_certificate_that_an_authority_of_the_site_file_signed_is_believed(tmp_path: Path) -> None:
+    """Of the authority, or the server's own; and nobody else is disbelieved for it."""
+    own = tmp_path / "own.pem"
+    own.write_text(SIGNED.read_text() + PEM.read_text())
+
+    async def main() -> list[tuple[Verdict, str]]:
+        async with Server(says(plain(completion())), tls=signed()) as server:
+            found = []
+            for path in (AUTHORITY, own):
+                context = trusted(read_authorities(path))
+                assert context.verify_mode is ssl.CERT_REQUIRED and context.check_hostname
+                assert len(context.get_ca_certs()) > len(trusted("").get_ca_certs()) > 100
+                found += judged(await play(f"https://localhost:{server.port}", [b"{}"], trusted=context))
+            return [(one.verdict, one.detail) for one in found]
+
+    assert run(main()) == [(Verdict.OK, "")] * 2
 
 
 def test_a_certificate_of_another_name_is_refused_with_its_words() -> None:

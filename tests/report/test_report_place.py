@@ -306,6 +306,8 @@ CLIENT: dict[str, Any] = {
     "processes": 3,
     "headers": ["X-A", "X-B"],
     "bearer-token": "environment variable KEY",
+    "ca-file": "ca.pem",
+    "ca-sha256": ["0a", "1b"],
     "proxies-ignored": ["HTTP_PROXY"],
 }
 
@@ -322,14 +324,14 @@ def test_how_requests_were_sent_is_among_where_the_figures_came_from(tmp_path: P
     record = make_record(tmp_path, change=sent_by())
     assert client(record) == [
         "connections `per-request`; 3 process(es); headers `X-A`, `X-B`; bearer token from `environment variable KEY`; "
-        "proxies ignored `HTTP_PROXY`"
+        "certificates of `ca.pem` trusted too; their SHA-256 `0a`, `1b`; proxies ignored `HTTP_PROXY`"
     ]
     assert client(record, "ko") == [
         "연결 `per-request`; 프로세스 3개; header `X-A`, `X-B`; bearer token은 `environment variable KEY`에서; "
-        "쓰지 않은 proxy `HTTP_PROXY`"
+        "`ca.pem`의 인증서도 신뢰; 그 SHA-256 `0a`, `1b`; 쓰지 않은 proxy `HTTP_PROXY`"
     ]
     plain = {"connection": "keep-alive", "processes": "by the rule", "headers": [], "proxies-ignored": []}
-    record = make_record(tmp_path, change=sent_by(**plain, **{"bearer-token": None}))
+    record = make_record(tmp_path, change=sent_by(**plain, **{"bearer-token": None, "ca-file": None, "ca-sha256": []}))
     assert client(record) == ["connections `keep-alive`; processes by the rule"]
 
 

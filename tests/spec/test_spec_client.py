@@ -6,8 +6,10 @@ import re
 from pathlib import Path
 
 import pytest
+from authority import AUTHORITY, AUTHORITY_SHA256, SIGNED, SIGNED_SHA256
 from spec_files import GOOD, run, spoil, write
 
+from runner.spec.authorities import certificates, fingerprint, read_authorities
 from runner.spec.load import load_site, load_spec
 
 Capsys = pytest.CaptureFixture[str]
@@ -50,6 +52,7 @@ FAULTS = [
     ("{connection: per_request}", "per_request", "load.connection", 'did you mean "per-request"?'),
     ("{headers: {X: y}}", "headers", "load.headers", "unknown key"),
     ("{bearer-token: {env: T}}", "bearer-token", "load.bearer-token", "unknown key"),
+    ("{ca-file: ca.pem}", "ca-file", "load.ca-file", "unknown key"),
     ("4", "4", "load", "must be a mapping"),
 ]
 
@@ -83,7 +86,7 @@ def test_a_limit_of_a_round_is_a_time(tmp_path: Path, capsys: Capsys, value: str
 def test_a_site_file_that_says_nothing_sends_nothing_of_its_own(tmp_path: Path) -> None:
     for text in ("", "target: embedded\n"):
         load = load_site(site(tmp_path, text)).load
-        assert (load.processes, load.headers, load.bearer_token) == (None, {}, None)
+        assert (load.processes, load.headers, load.bearer_token, load.ca_file) == (None, {}, None, None)
 
 
 def test_headers_are_kept_as_they_are_written(tmp_path: Path) -> None:
@@ -196,6 +199,78 @@ def test_a_token_is_named_and_does_not_stand_in_the_file(
     assert SECRET not in said.err[0] and "12345" not in said.err[0]
 
 
+@pytest.mark.parametrize("written", ["ca.pem", "../ca.pem", "{folder}/place/ca.pem", "~/ca.pem"])
+def test_an_authoritys_file_starts_from_the_folder_of_the_site_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, written: str
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    monkeypatch.chdir(tmp_path)
+    place = Path("place")
+    for folder in (place, tmp_path / "home"):
+        folder.mkdir()
+    wanted = {"../ca.pem": tmp_path, "~/ca.pem": tmp_path / "home"}.get(written, tmp_path / "place") / "ca.pem"
+    wanted.write_bytes(AUTHORITY.read_bytes())
+    site(place, f"load: {{ca-file: '{written.format(folder=tmp_path)}'}}\n")
+    assert load_site(place / "site.yaml").load.ca_file == str(wanted)
+
+
+BROKEN = b"-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"
+WAY_OUT = "; name a PEM file with the authority's certificate, or leave ca-file out to believe the shipped ones alone"
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "words"),
+    [
+        ("ca.pem", None, 'there is no file {folder}/ca.pem; did you mean "cb.pem"?'),
+        ("there", None, "{folder}/there cannot be read: Is a directory"),
+        ("ca.pem", b"", "{folder}/ca.pem holds no certificate in PEM ("),
+        ("ca.pem", SIGNED.read_bytes().partition(b"-----BEGIN C")[0], "{folder}/ca.pem holds no certificate in PEM ("),
+        ("ca.pem", b"\x30\x82\xff\x00", "{folder}/ca.pem holds no certificate in PEM ("),
+        ("ca.pem", BROKEN, "{folder}/ca.pem: certificate 1 in it is broken"),
+        ("ca.pem", AUTHORITY.read_bytes() + BROKEN, "{folder}/ca.pem: certificate 2 in it is broken"),
+        ("ca.pem", AUTHORITY.read_bytes()[:300], "{folder}/ca.pem: certificate 1 in it is broken"),
+        ("ca.pem", b"#" * 1_000_001, "{folder}/ca.pem is larger than 1000000 bytes"),
+    ],
+)
+def test_a_file_that_vouches_for_nobody_is_one_problem_at_its_line_with_the_way_out(
+    tmp_path: Path, capsys: Capsys, name: str, content: bytes | None, words: str
+) -> None:
+    (tmp_path / "there").mkdir()
+    (tmp_path / "cb.pem").touch()
+    if content is not None:
+        (tmp_path / name).write_bytes(content)
+    place = site(tmp_path, f"load:\n  processes: 2\n  ca-file: {name}\n")
+    for command in (["plan"], []):
+        said = run(capsys, *command, write(tmp_path, GOOD), "--site", place)
+        assert (said.code, said.out, len(said.err)) == (2, "", 1), said.err
+        assert said.err[0].startswith(f"{place}:3:12: load.ca-file: {words.format(folder=tmp_path)}"), said.err
+        assert said.err[0].endswith(WAY_OUT)
+
+
+@pytest.mark.parametrize(
+    ("written", "words"),
+    [
+        ("''", "must not be empty"),
+        ("4", "must be text"),
+        ("~nobody-here/ca", "~nobody-here is nobody's home directory"),
+    ],
+)
+def test_what_names_no_file_is_one_problem(tmp_path: Path, capsys: Capsys, written: str, words: str) -> None:
+    place = site(tmp_path, f"load:\n  ca-file: {written}\n")
+    said = run(capsys, "plan", write(tmp_path, GOOD), "--site", place)
+    assert (said.code, len(said.err)) == (2, 1), said.err
+    assert said.err[0].startswith(f"{place}:2:12: load.ca-file: ") and words in said.err[0], said.err
+
+
+def test_a_file_gives_its_certificates_once_each_and_nothing_else(tmp_path: Path) -> None:
+    one = AUTHORITY.read_text()
+    path = tmp_path / "ca.pem"
+    path.write_bytes("한\n".encode() + (SIGNED.read_text() + one).replace("\n", "\r\n").encode() + one.encode())
+    read = read_authorities(path)
+    assert "KEY" not in read and len(certificates(read)) == 2
+    assert [*map(fingerprint, certificates(read))] == [SIGNED_SHA256, AUTHORITY_SHA256]
+
+
 @pytest.mark.parametrize(
     ("text", "words"),
     [
@@ -217,5 +292,6 @@ def test_the_blocks_on_the_page_can_be_loaded(tmp_path: Path) -> None:
     text = spoil("limits:\n  max-failed: 0\n", of_spec)[0]
     experiment = load_spec(write(tmp_path, text)).experiment
     assert experiment.load.processes and experiment.limits.round_seconds
+    (tmp_path / "company.pem").write_bytes(AUTHORITY.read_bytes())
     place = load_site(site(tmp_path, of_site)).load
-    assert place.headers and place.bearer_token is not None and place.processes
+    assert place.headers and place.bearer_token is not None and place.processes and place.ca_file

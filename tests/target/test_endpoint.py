@@ -5,18 +5,24 @@ from __future__ import annotations
 import asyncio
 import copy
 import json
+import ssl
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from authority import AUTHORITY, signed
 from loopback import LoopbackServer, Trickles, free_port
 
+from runner.access import Access
 from runner.plan.build import build_plan
 from runner.plan.model import Plan
+from runner.spec.authorities import read_authorities
 from runner.spec.load import load_spec
 from runner.spec.site import EndpointSite
 from runner.target.base import NoGpus, TargetError
 from runner.target.endpoint import EndpointEngine, EndpointTarget
+from runner.tls import trusted
 
 SPEC: dict[str, Any] = {
     "name": "s",
@@ -193,6 +199,43 @@ def test_a_server_that_is_not_there_is_an_error_that_names_its_url(tmp_path: Pat
 def test_what_does_not_speak_http_is_no_server(tmp_path: Path) -> None:
     with pytest.raises(TargetError, match="no server answers at http://127"):
         launch(plan(tmp_path), b"SSH-2.0-OpenSSH\r\n")
+
+
+def shipped() -> str:
+    """An authority that is believed anyway, and signed nothing here."""
+    return ssl.DER_cert_to_PEM_cert(trusted("").get_ca_certs(binary_form=True)[0])
+
+
+@pytest.mark.parametrize(
+    ("name", "authorities", "words"),
+    [
+        (
+            "localhost",
+            lambda: "",
+            r"issuer certificate; where an authority of your own signed it, name that in the site file, "
+            r"load: \{ca-file: PATH\}$",
+        ),
+        (
+            "localhost",
+            shipped,
+            "issuer certificate; neither the shipped certificates nor those of load: ca-file in the site file vouch",
+        ),
+        ("127.0.0.2", lambda: read_authorities(AUTHORITY), r"certificate is not valid for '127\.0\.0\.2'$"),
+    ],
+)
+def test_a_certificate_that_is_not_believed_is_said_with_the_way_out_where_that_is_one(
+    tmp_path: Path, name: str, authorities: Callable[[], str], words: str
+) -> None:
+    made = plan(tmp_path)
+    access = Access(authorities=authorities())
+
+    async def main() -> None:
+        async with LoopbackServer("0.0.0.0", signed()) as server:
+            urls = EndpointSite(urls={"off": f"https://{name}:{server.port}"})
+            await EndpointTarget(urls, access).launch("m", made.arm("off"), tmp_path / "log")
+
+    with pytest.raises(TargetError, match=f"the certificate of https://{name}:[0-9]+ is not believed: .*{words}"):
+        asyncio.run(main())
 
 
 def test_the_limit_is_for_the_whole_answer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

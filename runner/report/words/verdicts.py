@@ -110,6 +110,8 @@ VERDICTS: Final[Mapping[str, tuple[str, str]]] = {
     "p.processes-by-rule": ("프로세스 수는 규칙에 따름", "processes by the rule"),
     "p.headers": ("header {names}", "headers {names}"),
     "p.bearer-token": ("bearer token은 {names}에서", "bearer token from {names}"),
+    "p.ca-file": ("{names}의 인증서도 신뢰", "certificates of {names} trusted too"),
+    "p.ca-sha256": ("그 SHA-256 {names}", "their SHA-256 {names}"),
     "p.proxies-ignored": ("쓰지 않은 proxy {names}", "proxies ignored {names}"),
     "p.order": ("조건 순서", "order of conditions"),
     "p.command": ("{label} #{replicate} 명령", "{label} #{replicate} command"),
