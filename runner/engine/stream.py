@@ -11,11 +11,13 @@ from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate
+from typing import Any, NamedTuple
 
 from .reply import (
     MAX_REPLY,
     Reply,
     Usage,
+    count_of,
     error_words,
     http_error,
     ids_of,
@@ -35,10 +37,11 @@ _CLOSING_NS = 1_000_000
 """The last token's event and those that close a stream (finish reason, usage, [DONE]) are written one after the other,
 without a step of the engine between them: what they add to a read moves its stamp by less than this."""
 _LINE_END = re.compile(rb"\r\n|\n|\r")
+_USUAL = re.compile(rb"data: (.*)\n\n")
+"""An event as nearly all are written. It reads like any other only where no line ends with a CR."""
 
 
-@dataclass(frozen=True, slots=True)
-class Event:
+class Event(NamedTuple):
     """One server-sent event. ``end``: offset of the byte that ended it; ``closed``: by an empty line; ``line_feed``:
     that byte was a CR, behind which the LF of the same line end stands."""
 
@@ -49,9 +52,8 @@ class Event:
     line_feed: bool = False
 
 
-def _lines(stream: bytes) -> Iterator[tuple[bytes, int, bool]]:
-    """Lines without their ends, with the offset of the byte that ended each, and whether one did."""
-    start = len(_BOM) if stream.startswith(_BOM) else 0
+def _lines(stream: bytes, start: int) -> Iterator[tuple[bytes, int, bool]]:
+    """Lines from ``start`` without their ends, with the offset of the byte that ended each, and whether one did."""
     for end in _LINE_END.finditer(stream, start):
         yield stream[start : end.start()], end.start(), True
         start = end.end()
@@ -61,8 +63,18 @@ def _lines(stream: bytes) -> Iterator[tuple[bytes, int, bool]]:
 
 def events(stream: bytes) -> Iterator[Event]:
     """The events of a stream, by the standard, and beyond it a last event that no empty line closes."""
+    start = len(_BOM) if stream.startswith(_BOM) else 0
+    if b"\r" not in stream:
+        while usual := _USUAL.match(stream, start):
+            start = usual.end()
+            yield Event(b"", usual[1], start - 1, closed=True)
+    yield from events_by_line(stream, start)
+
+
+def events_by_line(stream: bytes, start: int) -> Iterator[Event]:
+    """The events from ``start``, where none is under way, however they are written."""
     kind, data, end = b"", list[bytes](), -1
-    for line, at, terminated in _lines(stream):
+    for line, at, terminated in _lines(stream, start):
         if not line and terminated:
             if data:
                 yield Event(kind, b"\n".join(data), at, closed=True, line_feed=stream.startswith(b"\r\n", at))
@@ -79,43 +91,39 @@ def events(stream: bytes) -> Iterator[Event]:
         yield Event(kind, b"\n".join(data), end, closed=False)
 
 
-@dataclass(frozen=True, slots=True)
-class _Stamp:
-    """When an event had come. A read's stamp is that of its last byte: ``exact`` is False for an event behind which
-    the read held more; it came after ``earliest``, the stamp of the read before (None: there was none)."""
-
-    at: int
-    exact: bool
-    earliest: int | None
-
-    def closing(self) -> _Stamp:
-        """The same of the last event with a token, behind which come only those that close the stream."""
-        if self.exact or self.earliest is None:
-            return self
-        return _Stamp(self.at, self.exact, max(self.earliest, self.at - _CLOSING_NS))
-
-
-class _Stamps:
-    """Stamps of the bytes of a stream, by the reads that brought them."""
+class _Reads:
+    """The reads that brought a stream, by which its events have their stamps."""
 
     def __init__(self, reads: Sequence[tuple[int, bytes]]) -> None:
         befores = [None, *(stamp for stamp, _ in reads)]
         filled = [(stamp, before, len(data)) for (stamp, data), before in zip(reads, befores, strict=False) if data]
-        self._reads = [(stamp, before) for stamp, before, _ in filled]
+        self._stamps = [stamp for stamp, _, _ in filled]
+        self._befores = [before for _, before, _ in filled]
         self._ends = list(accumulate(length for _, _, length in filled))
 
-    def of(self, event: Event) -> _Stamp:
-        """Of the byte that ended an event."""
-        number = bisect_right(self._ends, event.end)
-        stamp, before = self._reads[number]
-        return _Stamp(stamp, self._ends[number] <= event.end + 1 + event.line_feed, before)
+    def stamped(self, found: Sequence[Event]) -> tuple[tuple[int, ...], tuple[tuple[int, int | None], ...]]:
+        """When these events had come, and of which that is an upper bound, as ``Reply`` has both. ``found`` are those
+        that carried a token: behind the last of them come only those that close the stream.
+
+        A read's stamp is that of its last byte: it is an upper bound for an event behind which the read held more.
+        """
+        ends = self._ends
+        numbers = [bisect_right(ends, event.end) for event in found]
+        bounds = [
+            (place, self._befores[number])
+            for place, (event, number) in enumerate(zip(found, numbers, strict=True))
+            if ends[number] > event.end + 1 + event.line_feed
+        ]
+        stamps = tuple([self._stamps[number] for number in numbers])
+        if bounds and bounds[-1][0] == len(found) - 1 and (before := bounds[-1][1]) is not None:
+            bounds[-1] = (len(found) - 1, max(before, stamps[-1] - _CLOSING_NS))
+        return stamps, tuple(bounds)
 
 
-@dataclass(slots=True)
-class _Chunk:
-    """A chunk that has choices: its stamp, whether a delta held anything, and what tells of its tokens."""
+class _Chunk(NamedTuple):
+    """A chunk that has choices: its event, whether a delta held anything, and what tells of its tokens."""
 
-    stamp: _Stamp
+    event: Event
     said: bool
     ids: tuple[int, ...] | None
     running: int | None
@@ -131,7 +139,7 @@ class _Heard:
     first_ids: list[int] = field(default_factory=list)
     prompt_token_ids: tuple[int, ...] | None = None
     finish_reasons: dict[int, str | None] = field(default_factory=dict)
-    usage: Usage | None = None
+    counts: dict[str, Any] | None = None
     models: list[str] = field(default_factory=list)
     tool_call: bool = False
     done: bool = False
@@ -139,7 +147,13 @@ class _Heard:
     fault: str | None = None
     cut: bool = False
 
-    def hear(self, event: Event, stamp: _Stamp) -> None:
+    @property
+    def usage(self) -> Usage | None:
+        """The last that was said: running counts are never summed."""
+        return usage_of(self.counts)
+
+    def hear(self, event: Event) -> None:
+        """Take an event in."""
         data = event.data.strip(b" \t")
         if data == _DONE:
             self.done = True
@@ -159,71 +173,70 @@ class _Heard:
             words = one_line(event.data.decode("utf-8", "replace"))
         if words is not None:
             self.error = self.error or words
-        elif not isinstance(chunk, dict) or not isinstance(chunk.get("choices"), list):
+        elif not isinstance(chunk, dict) or not isinstance(choices := chunk.get("choices"), list):
             self._fault("an event that is no chat completion chunk", event)
-        elif not self._choices(chunk, stamp):
+        elif not self._choices(chunk, choices, event):
             self._fault("a choice without a delta", event)
 
     def _fault(self, what: str, event: Event) -> None:
         self.fault = self.fault or one_line(f"{what}: {event.data[:200].decode('utf-8', 'replace')}")
 
-    def _choices(self, chunk: dict[str, object], stamp: _Stamp) -> bool:
+    def _choices(self, chunk: dict[str, Any], choices: list[Any], event: Event) -> bool:
         """Take a chunk in; False where it has not a chunk's shape."""
         if isinstance(named := chunk.get("model"), str) and named not in self.models:
             self.models.append(named)
-        usage = usage_of(chunk.get("usage"))
-        if usage is not None:
-            self.usage = usage  # running counts: the last one wins, they are never summed
+        running = None
+        if isinstance(counts := chunk.get("usage"), dict):
+            self.counts = counts
+            running = count_of(counts.get("completion_tokens"))
         if (prompt_ids := ids_of(chunk.get("prompt_token_ids"))) is not None:
             self.prompt_token_ids = prompt_ids
-        choices = chunk["choices"]
-        if not isinstance(choices, list) or not choices:
+        if not choices:
             return True  # the chunk of the final usage
-        ids: list[int] | None = None
+        ids: tuple[int, ...] | None = None
         anything = False
         for choice in choices:
             delta = said(choice.get("delta")) if isinstance(choice, dict) else None
             if delta is None:
                 return False
             index = choice.get("index", 0)
-            if isinstance(index, bool) or not isinstance(index, int):
+            if type(index) is not int:  # a bool is none
                 return False
-            reason = choice.get("finish_reason")
-            self.finish_reasons[index] = reason if isinstance(reason, str) else self.finish_reasons.get(index)
-            anything = anything or bool(delta)
-            self.tool_call = self.tool_call or delta.tool_call
+            if isinstance(reason := choice.get("finish_reason"), str):
+                self.finish_reasons[index] = reason
+            else:
+                self.finish_reasons.setdefault(index, None)
+            text, reasoning, tool_call = delta
+            anything = anything or bool(text or reasoning or tool_call)
+            self.tool_call = self.tool_call or tool_call
             own_ids = ids_of(choice.get("token_ids"))
             if own_ids is not None:
-                ids = [*(ids or []), *own_ids]
+                ids = own_ids if ids is None else ids + own_ids
             if index == 0:
-                self.text.append(delta.text)
-                self.reasoning.append(delta.reasoning)
+                self.text.append(text)
+                self.reasoning.append(reasoning)
                 self.first_ids += own_ids or ()
-        running = usage.completion if usage else None
-        self.chunks.append(_Chunk(stamp, anything, None if ids is None else tuple(ids), running))
+        self.chunks.append(_Chunk(event, anything, ids, running))
         return True
 
-    def tokens(self) -> tuple[tuple[_Stamp, ...], tuple[int, ...] | None, bool]:
-        """Stamps of the chunks that carried a token, the tokens in each if known, and whether ids are
-        known."""
+    def tokens(self) -> tuple[list[Event], tuple[int, ...] | None, bool]:
+        """The events that carried a token, the tokens in each if known, and whether ids are known."""
         spoke = [chunk for chunk in self.chunks if chunk.said]
         by_ids = bool(self.chunks) and any(chunk.ids for chunk in self.chunks)
         by_ids = by_ids and all(chunk.ids is not None for chunk in spoke)
         # usage on the last chunk alone is the final count, not a running one
         by_usage = bool(spoke) and all(chunk.running is not None for chunk in spoke)
-        stamps: list[_Stamp] = []
+        found: list[Event] = []
         counts: list[int] = []
         counted = 0
-        for chunk in self.chunks:
-            rise = chunk.running - counted if by_usage and chunk.running is not None else 0
+        for event, anything, ids, running in self.chunks:
+            rise = running - counted if by_usage and running is not None else 0
             counted += rise
-            if chunk.said or chunk.ids or rise:
-                stamps.append(chunk.stamp)
-                counts.append(len(chunk.ids or ()) if by_ids else rise)
-        if stamps:
-            stamps[-1] = stamps[-1].closing()  # nothing but closing events can stand behind the last
+            if anything or ids or rise:
+                found.append(event)
+                counts.append(len(ids or ()) if by_ids else rise)
         known = (by_ids or by_usage) and min(counts, default=0) >= 0
-        return tuple(stamps), tuple(counts) if known else None, by_ids
+        return found, tuple(counts) if known else None, by_ids
 
 
 def read_stream(
@@ -252,16 +265,16 @@ def read_stream(
         return http_error(status, stream)
     if len(stream) > MAX_REPLY:
         return too_long(len(stream))
-    reads = _Stamps(chunks)
     heard = _Heard()
     found = False
     for event in events(stream):
         found = True
-        heard.hear(event, reads.of(event))
+        heard.hear(event)
     if not found:
         return _no_event(content_type, stream, ended=ended)
 
-    stamps, counts, ids_known = heard.tokens()
+    tokens, counts, ids_known = heard.tokens()
+    stamps, bounds = _Reads(chunks).stamped(tokens)
     verdict, detail = _judge(heard, model, ended=ended, events_seen=len(stamps))
     return Reply(
         verdict,
@@ -273,11 +286,11 @@ def read_stream(
         finish_reason=heard.finish_reasons.get(0),
         usage=heard.usage,
         model=heard.models[-1] if heard.models else None,
-        first_token_ns=stamps[0].at if stamps else None,
-        last_token_ns=stamps[-1].at if stamps else None,
-        event_ns=tuple(stamp.at for stamp in stamps),
+        first_token_ns=stamps[0] if stamps else None,
+        last_token_ns=stamps[-1] if stamps else None,
+        event_ns=stamps,
         events_tokens=counts,
-        event_bounds=tuple((number, stamp.earliest) for number, stamp in enumerate(stamps) if not stamp.exact),
+        event_bounds=bounds,
     )
 
 

@@ -12,11 +12,12 @@ So little is made of it in the round that writing it costs a fraction of a micro
 
 import gzip
 import json
-import struct
+import os
 import sys
 import zlib
 from array import array
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from itertools import accumulate, pairwise
 from pathlib import Path
@@ -32,6 +33,8 @@ _REQUEST = (
     b'"size":%d}\n'
 )
 """Written out: json takes ten times as long for it, in the round."""
+_READ_BYTES = 4 * 8
+"""What is kept of a read beside its bytes."""
 _BUFFER = 128 << 10
 """Bytes that are gathered for one write to the file: many are seldom, and each is short."""
 
@@ -131,23 +134,37 @@ class CaptureReader:
 
     def __iter__(self) -> Iterator[Captured]:
         """The requests in the order in which they ended. Raises CaptureError."""
+        with self._readable() as file:
+            yield from self._requests(file)
+
+    def read_closing(self) -> Closing | None:
+        """What the process said of itself; None where the file was cut off. The reads are passed over, and what is
+        wrong with them is not seen. Raises CaptureError."""
+        with self._readable() as file:
+            self._opening(file)
+            for value in self._heads(file):
+                file.seek(value["reads"] * _READ_BYTES + value["size"], os.SEEK_CUR)
+                if file.read(1) != b"\n":
+                    break
+        return self.closing
+
+    @contextmanager
+    def _readable(self) -> Iterator[IO[bytes]]:
         try:
             with _opened(self.path) as file:
-                yield from self._requests(file)
+                yield file
         except _UNREADABLE as error:
             raise CaptureError(f"{self.path} cannot be read: {error or type(error).__name__}") from None
 
-    def read_closing(self) -> Closing | None:
-        """What the process said of itself; None where the file was cut off. Raises CaptureError."""
-        for _ in self:
-            pass
-        return self.closing
-
-    def _requests(self, file: IO[bytes]) -> Iterator[Captured]:
+    def _opening(self, file: IO[bytes]) -> tuple[int, int]:
+        """Where the run's clock begins, by the monotonic clock and by the wall clock."""
         first = json.loads(file.readline())
         if first.get("capture") != _FORMAT:
             raise CaptureError(f"{self.path} is no capture of this version")
-        origin, offset = first["origin_ns"], first["offset_ns"]
+        return first["origin_ns"], first["origin_ns"] + first["offset_ns"]
+
+    def _heads(self, file: IO[bytes]) -> Iterator[dict[str, Any]]:
+        """The line of each request; the file then stands at its reads, and goes on behind the line end after them."""
         while line := file.readline():
             if not line.endswith(b"\n"):
                 return  # the process ended while it wrote
@@ -155,11 +172,16 @@ class CaptureReader:
             if (closing := value.get("closing")) is not None:
                 self.closing = Closing(**closing)
                 return
-            count, size = value["reads"], value["size"]
-            if count < 0 or size < 0:
-                raise ValueError(f"request {value['index']} has {count} reads of {size} bytes")
+            if value["reads"] < 0 or value["size"] < 0:
+                raise ValueError(f"request {value['index']} has {value['reads']} reads of {value['size']} bytes")
             if value["outcome"] not in OUTCOMES:
                 raise ValueError(f"request {value['index']} ended as {value['outcome']}")
+            yield value
+
+    def _requests(self, file: IO[bytes]) -> Iterator[Captured]:
+        origin, wall_origin = self._opening(file)
+        for value in self._heads(file):
+            count, size = value["reads"], value["size"]
             stamps = _read_numbers(file, 2 * count)
             seen, sizes = _read_numbers(file, count), _read_numbers(file, count)
             data = file.read(size)
@@ -169,13 +191,11 @@ class CaptureReader:
             if ends[-1] != size:
                 raise ValueError(f"request {value['index']} has reads of {ends[-1]} bytes, and {size} bytes")
             kernel = [
-                None if seconds < 0 else seconds * 1_000_000_000 + nanoseconds - offset - origin
+                None if seconds < 0 else seconds * 1_000_000_000 + nanoseconds - wall_origin
                 for seconds, nanoseconds in zip(stamps[::2], stamps[1::2], strict=True)
             ]
-            reads = [
-                (stamp, after - origin, data[start:end])
-                for stamp, after, (start, end) in zip(kernel, seen, pairwise(ends), strict=True)
-            ]
+            after = [at - origin for at in seen]
+            pieces = [data[start:end] for start, end in pairwise(ends)]
             connect, sent = value["connect_ns"], value["sent_ns"]
             yield Captured(
                 value["index"],
@@ -185,7 +205,7 @@ class CaptureReader:
                 value["ended_ns"] - origin,
                 value["outcome"],
                 value["detail"],
-                reads,
+                list(zip(kernel, after, pieces, strict=True)),
             )
 
 
@@ -202,7 +222,10 @@ def _numbers(values: Sequence[int]) -> bytes:
 
 def _read_numbers(file: IO[bytes], count: int) -> Sequence[int]:
     data = file.read(count * 8)
-    return [value for (value,) in struct.iter_unpack("<q", data[: len(data) // 8 * 8])]
+    numbers = array("q", data[: len(data) // 8 * 8])
+    if sys.byteorder == "big":
+        numbers.byteswap()
+    return numbers
 
 
 def _opened(path: Path) -> IO[bytes]:

@@ -61,13 +61,11 @@ def read_exchange(captured: Captured, *, kernel: bool) -> Exchange:
         connect_ns=captured.connect_ns,
     )
     response = _Response()
-    fault = None
+    fault, chunks = None, done.chunks
     for at, seen, data in captured.reads:
         stamp = at if kernel and at is not None else seen
-        if done.first_byte_ns is None:
-            done.first_byte_ns = stamp
         fault = response.feed(data)
-        done.chunks.append((stamp, response.taken()))
+        chunks.append((stamp, response.taken()))
         if response.complete or fault is not None:
             break
     if response.headed:
@@ -78,8 +76,10 @@ def read_exchange(captured: Captured, *, kernel: bool) -> Exchange:
         done.transport, done.detail = VERDICTS[captured.outcome], captured.detail
     elif not response.complete:
         done.transport, done.detail = Verdict.MALFORMED, fault or "its answer is not complete"
-    if done.transport is None and done.chunks:
-        done.last_byte_ns = done.chunks[-1][0]
+    if chunks:
+        done.first_byte_ns = chunks[0][0]
+        if done.transport is None:
+            done.last_byte_ns = chunks[-1][0]
     return done
 
 
@@ -125,7 +125,8 @@ class _Response:
 
     def taken(self) -> bytes:
         """The body's bytes since the last call."""
-        body, self._body = b"".join(self._body), []
+        body = b"".join(self._body)
+        self._body.clear()
         return body
 
     def on_header(self, name: bytes, value: bytes) -> None:

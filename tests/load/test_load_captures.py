@@ -157,6 +157,7 @@ def test_a_capture_cut_at_any_byte_is_readable_up_to_there(packed: bool, tmp_pat
             assert str(cut) in str(error)
         else:
             assert size
+            assert CaptureReader(cut).read_closing() == reader.closing
         assert found == whole[: len(found)]
         assert len(found) >= most  # with more bytes never less
         most = len(found)
