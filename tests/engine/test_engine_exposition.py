@@ -64,7 +64,9 @@ def test_a_part_is_read_however_its_lines_look_and_whatever_else_there_is() -> N
 {metrics.RUNNING}_ever 8
 not to be read
 """
-    assert parse(body, [metrics.RUNNING]).total(metrics.RUNNING) == 7
+    part = parse(body, [metrics.RUNNING])
+    assert part.total(metrics.RUNNING) == 7
+    assert {name for name, _ in part.series} == {metrics.RUNNING}
     with pytest.raises(ExpositionError, match="line 6"):
         parse(body)
     assert parse("another 1\n", [metrics.RUNNING]).total(metrics.RUNNING) is None  # absent is not 0
