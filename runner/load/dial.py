@@ -7,9 +7,9 @@ import ssl
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from runner.load.connection import READ, Connection, TlsConnection
+from runner.load.connection import Connection, TlsConnection
 from runner.load.destination import Address, Destination
-from runner.load.stamps import enable_stamps
+from runner.load.stamps import READ, enable_stamps
 
 _NEXT_SECONDS = 1.0
 """After so long without a connection the next address of a name is tried."""

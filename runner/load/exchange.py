@@ -8,6 +8,7 @@ import httptools
 
 from runner.engine.verdict import Verdict
 from runner.load.capture import Captured
+from runner.load.stamps import READ
 
 _INTERIM = 200
 VERDICTS = {
@@ -25,7 +26,8 @@ class Exchange:
 
     Stamps are nanoseconds of the run's clock. `clock` took those of what came: the kernel, or the client when it had
     read it. `ended_ns` is when it was over, however it ended. `chunks` are (stamp, bytes of the body) of each read, in
-    order; `transport` is what broke, or None when the answer ended in order.
+    order, one that was cut by its size and the next taken as one; `transport` is what broke, or None when the answer
+    ended in order.
     """
 
     index: int
@@ -65,9 +67,14 @@ def read_exchange(captured: Captured, *, kernel: bool) -> Exchange:
     for at, seen, data in captured.reads:
         stamp = at if kernel and at is not None else seen
         fault = response.feed(data)
-        chunks.append((stamp, response.taken()))
-        if response.complete or fault is not None:
+        over = response.complete or fault is not None
+        if over or len(data) < READ:
+            chunks.append((stamp, response.taken()))
+        if over:
             break
+    else:
+        if rest := response.taken():
+            chunks.append((stamp, rest))
     if response.headed:
         done.status, done.content_type = response.status, response.fields.get("content-type")
     if captured.outcome == "closed":

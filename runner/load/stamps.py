@@ -19,6 +19,9 @@ _PAIRS = 200
 
 _BEGIN_SECONDS = 2.0
 
+READ = 65_536
+"""Bytes that one read takes at most. One that took so many was cut by its size: the kernel joins what waits, and gives
+it the latest stamp, so that its stamp may be that of bytes that the next read has."""
 ROOM = socket.CMSG_SPACE(_TIMESPEC.size) if hasattr(socket, "CMSG_SPACE") else 0
 """Bytes of ancillary data that a read must leave room for."""
 

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import socket
+import struct
 import time
 from itertools import pairwise
 from typing import Any
 
 import pytest
-from load_bytes import END, MODEL, TEXT, WORDS, chunked_head, completion, events, head, piece, plain
+from load_bytes import END, MODEL, TEXT, WORDS, chunked_head, completion, delta, events, head, piece, plain
 from load_wire import Played, Server, Wire, play, run, send
 
 from runner.engine.verdict import Verdict
-from runner.load import dial
-from runner.load.exchange import Exchange
+from runner.load import dial, exchange
+from runner.load.capture import Captured
+from runner.load.exchange import Exchange, read_exchange
 from runner.load.reading import judge_exchange
-from runner.load.stamps import ROOM, enable_stamps, keep_stamping
+from runner.load.stamps import ROOM, enable_stamps, keep_stamping, wall_offset
+from runner.record.clock import RunClock
 
 
 def one(pieces: list[bytes], count: int = 1, concurrency: int = 1) -> tuple[Server, list[Exchange]]:
@@ -153,6 +156,46 @@ def test_a_client_that_reads_late_stamps_no_later() -> None:
     for (_, _, readable), (at, seen, _) in zip(times, played.captured[0].reads, strict=True):
         in_order(at, readable, seen)
     assert min(played.captured[0].lags) > 5_000_000
+
+
+def test_reads_that_are_cut_by_their_size_claim_nothing_that_is_not_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What waits is joined by the kernel under the latest stamp, which a read that is cut within it has, too."""
+    size = 4096
+    monkeypatch.setattr(exchange, "READ", size)
+    sends: list[tuple[int, int]] = []
+    clock = RunClock()
+    parts = [delta(f"{number} " + "x" * 700) for number in range(60)]
+    with keep_stamping(), socket.create_server(("127.0.0.1", 0)) as server, socket.socket() as ours:
+        ours.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 20)
+        assert enable_stamps(ours) is None
+        ours.connect(server.getsockname())
+        offset = wall_offset()
+        with server.accept()[0] as theirs:
+            theirs.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            for data in [chunked_head(), *map(piece, parts)]:
+                time.sleep(0.002)  # else no stamp is much later than another
+                before = clock.now()
+                theirs.sendall(data)
+                sends.append((before, clock.now()))
+            theirs.sendall(END)
+        reads: list[tuple[int | None, int, bytes]] = []
+        while True:
+            data, [note, *_], _, _ = ours.recvmsg(size, ROOM)
+            if not data:
+                break
+            seconds, nanoseconds = struct.unpack("@qq", note[2])
+            reads.append((seconds * 10**9 + nanoseconds - offset - clock.origin_ns, clock.now(), data))
+            if data.endswith(END):
+                break
+    assert sum(len(data) == size for _, _, data in reads) > 5
+    captured = Captured(0, 0, None, 0, clock.now(), "complete", "", reads)
+    reply = judge_exchange(read_exchange(captured, kernel=True), model=MODEL, stream=True).reply
+    assert reply is not None and len(reply.event_ns) == len(parts)
+    lowest = dict(reply.event_bounds)
+    near = 1_000_000  # the wall clock is brought to ours from outside
+    for place, (at, (before, after)) in enumerate(zip(reply.event_ns, sends[1:], strict=True)):
+        assert at > before - near
+        assert (lowest.get(place, at) or 0) < after + near
 
 
 def test_where_stamps_are_kept_the_first_read_of_all_has_one() -> None:
