@@ -89,9 +89,17 @@ def error_words(body: object) -> str | None:
 
 
 def _message(error: dict[str, Any]) -> str:
-    message = one_line(str(error.get("message") or json.dumps(error, ensure_ascii=False, default=str)))
+    message = one_line(str(error.get("message") or _written(error)))
     kind = error.get("type")
     return one_line(f"{kind}: {message}") if isinstance(kind, str) and kind else message
+
+
+def _written(value: object) -> str:
+    """As JSON; what could just be read may nest too deeply to be written."""
+    try:
+        return json.dumps(value, ensure_ascii=False, default=str).encode("utf-8", "replace").decode()
+    except RecursionError:
+        return "nested too deeply"
 
 
 def http_error(status: int, body: bytes) -> Reply:
@@ -102,7 +110,7 @@ def http_error(status: int, body: bytes) -> Reply:
         words = one_line(body[:4096].decode("utf-8", "replace"))
     else:
         detail = parsed.get("detail") if isinstance(parsed, dict) else None
-        words = error_words(parsed) or one_line(detail if isinstance(detail, str) else json.dumps(parsed))
+        words = error_words(parsed) or one_line(detail if isinstance(detail, str) else _written(parsed))
     return Reply(Verdict.HTTP_ERROR, f"HTTP {status}: {words}" if words else f"HTTP {status}")
 
 

@@ -18,6 +18,7 @@ from runner.sample.scrape import Scrape, scrape
 from runner.target.base import RunningEngine, TargetError
 
 _POLL = 0.05
+_SELDOM = 20
 
 
 async def wait_ready(
@@ -70,7 +71,9 @@ async def _first_completion(
     index = 0
     while not context.stop.is_set():
         await engine.look()
-        if (error := gone(engine, "while starting")) is not None:
+        # Whether somebody else has its place takes longer to find out than whether it lives.
+        asked = engine.exit_code() is not None or index % _SELDOM == 0
+        if asked and (error := gone(engine, "while starting")) is not None:
             raise error
         remaining = (deadline - context.clock.now()) / 1e9
         captures = await send(
@@ -105,17 +108,17 @@ async def _first_completion(
 def gone(engine: RunningEngine, when: str) -> TargetError | None:
     """Why what was seen at the last look ends the work with this engine; None where nothing does.
 
-    How it ended, of what as far as its own words say, and who or what took its place: a Pod that is deleted ends its
-    engine, and either may be seen first.
+    How it ended, of what as far as its own words say, and what else may answer in its place: a Pod that is deleted ends
+    its engine, and either may be seen first.
     """
     code, other = engine.exit_code(), engine.stranger()
     if code is None:
-        return None if other is None else TargetError(f"{other} {when}", last_words(engine))
+        return None if other is None else TargetError(f"{when}: {other}", last_words(engine))
     words = last_words(engine)
     told = failure.cause(words)
     how = f"with exit code {code}" if code >= 0 else f"by {signal.Signals(-code).name}"
     ended = f"the engine ended {how} {when}{f': {told}' if told else ''}"
-    return TargetError(ended if other is None else f"{other}; {ended}", words)
+    return TargetError(ended if other is None else f"{ended}; {other}", words)
 
 
 def last_words(engine: RunningEngine) -> list[str]:

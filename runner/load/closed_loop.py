@@ -24,6 +24,7 @@ so is a connection that is not open by then."""
 AHEAD_SECONDS = 10.0
 """What has not been opened after so long is no reason to keep the round waiting: it is tried again with its request."""
 _BEAT_SECONDS = 0.25
+_FOREVER_SECONDS = 1e9
 _OWN = (errno.EMFILE, errno.ENFILE, errno.EADDRNOTAVAIL)
 """What keeps a connection from being opened and is no word of the server: this machine has no more sockets for us, or
 no more ports."""
@@ -173,7 +174,7 @@ class ClosedLoop:
         first = next(iter(self._due.values()), None)
         self._timing = None
         if first is not None:
-            seconds = max(first - monotonic_ns(), 0) / 1e9
+            seconds = (max(first - monotonic_ns(), 0) + _RESOLUTION_NS) / 1e9  # not a little before it is due
             self._timing = asyncio.get_running_loop().call_later(seconds, self._give_up_the_late)
 
     def _give_up_the_late(self) -> None:
@@ -235,7 +236,7 @@ class _Slot:
         self._loop = asyncio.get_running_loop()
         self._connection: Connection | None = None
         self._opening: asyncio.Task[None] | None = None
-        self._timeout_ns = int(owner.round.timeout * 1e9)
+        self._timeout_ns = int(min(owner.round.timeout, _FOREVER_SECONDS) * 1e9)
         self._told = False
         self._index: int | None = None
         self._planned = 0

@@ -20,6 +20,8 @@ class AuthoritiesError(Exception):
 def read_authorities(path: Path) -> str:
     """The certificates of a PEM file, each once, and nothing else that stands there: a key may. Raises
     AuthoritiesError."""
+    if path.is_fifo() or path.is_char_device():
+        raise _wrong(f"{path} is no file")  # it is read again, and of a pipe only the first reader sees anything
     try:
         with path.open("rb") as file:
             data = file.read(_MAX_BYTES + 1)
@@ -65,10 +67,21 @@ def _certificate(path: Path, number: int, part: str) -> str:
     text, _, _ = part.partition(_END)
     try:
         certificate = ssl.PEM_cert_to_DER_cert(_BEGIN + text + _END)
+        _alone(certificate)
         ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_verify_locations(cadata=certificate)
     except (ssl.SSLError, ValueError):
         raise _wrong(f"{path}: certificate {number} in it is broken") from None
     return ssl.DER_cert_to_PEM_cert(certificate)
+
+
+def _alone(der: bytes) -> None:
+    """Raises ValueError where more than one value of DER stands there: another certificate would be believed under the
+    fingerprint of both."""
+    first = int.from_bytes(der[1:2], "big")
+    more = first & 0x7F if first & 0x80 else 0
+    length = int.from_bytes(der[2 : 2 + more], "big") if more else first
+    if len(der) != 2 + more + length:
+        raise ValueError("it does not end where it says that it does")
 
 
 def _wrong(words: str) -> AuthoritiesError:

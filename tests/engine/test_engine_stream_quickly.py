@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 from itertools import accumulate, pairwise
 
+import pytest
 from engine_recorded import chunk, sse, usage
 from hypothesis import example, given
 from hypothesis import strategies as st
 
 from runner.engine.reply import load_json
 from runner.engine.stream import events, events_by_line, read_stream
+from runner.engine.verdict import Verdict
 
 PIECES = [b"data: ", b"data:", b"data", b"event: x", b": ping", b"{}", b'{"a": 1}', b"[DONE]", b" ", b"\n", b"\n\n"]
 PIECES += [b"data: {}\n\n", b"data: \n\n", b"\r", b"\r\n", b"\r\n\r\n", b"\xef\xbb\xbf", b"\x00", "\u2028\x85".encode()]
@@ -84,3 +86,17 @@ def test_stamps_are_those_of_the_reads_that_brought_the_last_byte(
             bounds.append((number, before))
     assert (reply.event_ns, reply.event_bounds) == (tuple(stamps), tuple(bounds))
     assert reply.events_tokens == (1, 1, 1)
+
+
+@pytest.mark.parametrize("status", [200, 500])
+@pytest.mark.parametrize("shape", [(b'{"error":', b'{"a":', b"1", b"}", b"}"), (b'{"x":', b"[", b"", b"]", b"}")])
+def test_what_can_just_be_read_and_not_be_written_is_an_answer_all_the_same(
+    status: int, shape: tuple[bytes, bytes, bytes, bytes, bytes]
+) -> None:
+    """How deep that is hangs on who calls: all depths about it."""
+    begin, opened, middle, closed, end = shape
+    for depth in range(850, 1010):
+        body = begin + opened * depth + middle + closed * depth + end
+        data = body if status != 200 else b"data: " + body + b"\n\n"
+        reply = read_stream(status, "text/event-stream", [(1, data)], ended=True, model="m")
+        assert reply.verdict is not Verdict.OK

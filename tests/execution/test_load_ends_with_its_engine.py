@@ -96,10 +96,10 @@ def test_a_round_is_complete_only_where_its_engine_lived(engine: Engine, refused
         (Engine(), None),
         (Engine(code=0, at=0), "the engine ended with exit code 0 during load-c2-r1"),
         (Engine(code=-9, at=0), "the engine ended by SIGKILL during load-c2-r1"),
-        (Engine(stranger="the Pod p was deleted", at=0), "the Pod p was deleted during load-c2-r1"),
+        (Engine(stranger="the Pod p was deleted", at=0), "during load-c2-r1: the Pod p was deleted"),
         (
             Engine(0, "the Pod p is being deleted", at=0),
-            "the Pod p is being deleted; the engine ended with exit code 0 during load-c2-r1",
+            "the engine ended with exit code 0 during load-c2-r1; the Pod p is being deleted",
         ),
     ],
     ids=["lives", "ended", "killed", "deleted", "ended of its deletion"],

@@ -114,6 +114,8 @@ def test_bytes_that_look_like_the_captures_own_are_an_answers(tmp_path: Path) ->
     data = b"\n" + other + b'{"closing": {}}\n'
     path = written(tmp_path / "x.capture", [arrival(0, [(1, 2, data)]), arrival(1, [(3, 4, b"\n")])])
     assert [(one.index, one.reads) for one in CaptureReader(path)] == [(0, [(1, 2, data)]), (1, [(3, 4, b"\n")])]
+    whole = CaptureReader(path)
+    assert list(whole) and CaptureReader(path).read_closing() == whole.closing
 
 
 STAMP = struct.pack("@qq", 5, 6)
@@ -220,6 +222,8 @@ def test_what_is_no_capture_says_so(data: bytes, tmp_path: Path) -> None:
     path.write_bytes(data)
     with pytest.raises(CaptureError, match=r"x\.capture"):
         list(CaptureReader(path))
+    with pytest.raises(CaptureError, match=r"x\.capture"):
+        CaptureReader(path).read_closing()
 
 
 @pytest.mark.parametrize("length", [0, 8, 9, -1, 1 << 60])

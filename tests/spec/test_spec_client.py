@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import re
+import ssl
 from pathlib import Path
 
 import pytest
@@ -215,6 +217,7 @@ def test_an_authoritys_file_starts_from_the_folder_of_the_site_file(
 
 
 BROKEN = b"-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"
+TWO_IN_ONE = ssl.DER_cert_to_PEM_cert(b"".join(certificates(read_authorities(AUTHORITY)) * 2)).encode()
 WAY_OUT = "; name a PEM file with the authority's certificate, or leave ca-file out to believe the shipped ones alone"
 
 
@@ -229,6 +232,8 @@ WAY_OUT = "; name a PEM file with the authority's certificate, or leave ca-file 
         ("ca.pem", BROKEN, "{folder}/ca.pem: certificate 1 in it is broken"),
         ("ca.pem", AUTHORITY.read_bytes() + BROKEN, "{folder}/ca.pem: certificate 2 in it is broken"),
         ("ca.pem", AUTHORITY.read_bytes()[:300], "{folder}/ca.pem: certificate 1 in it is broken"),
+        ("ca.pem", TWO_IN_ONE, "{folder}/ca.pem: certificate 1 in it is broken"),
+        ("pipe", None, "{folder}/pipe is no file"),
         ("ca.pem", b"#" * 1_000_001, "{folder}/ca.pem is larger than 1000000 bytes"),
     ],
 )
@@ -236,6 +241,7 @@ def test_a_file_that_vouches_for_nobody_is_one_problem_at_its_line_with_the_way_
     tmp_path: Path, capsys: Capsys, name: str, content: bytes | None, words: str
 ) -> None:
     (tmp_path / "there").mkdir()
+    os.mkfifo(tmp_path / "pipe")
     (tmp_path / "cb.pem").touch()
     if content is not None:
         (tmp_path / name).write_bytes(content)

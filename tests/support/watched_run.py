@@ -59,7 +59,11 @@ class Watched:
     def _end(self) -> None:
         """Have it restore what it changed, where it still runs, and close what led to it."""
         self.process.terminate()
-        self.process.wait(120)
+        try:
+            self.process.wait(120)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
         for reader in self._readers:
             reader.join(10)
         for stream in (self.process.stdout, self.process.stderr):
