@@ -3,11 +3,18 @@ recordings' lane."""
 
 from __future__ import annotations
 
+import signal
+
 import pytest
 from hypothesis import HealthCheck, settings
 
 settings.register_profile("any-machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("any-machine")
+
+for number in (signal.SIGHUP, signal.SIGTERM):
+    signal.signal(number, signal.SIG_DFL)  # under nohup the runs that tests start would rightly ignore it
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # so it is where a shell put the tests behind it
 
 LAST = ("oracle", "process", "endpoint", "e2e", "real_engine", "cluster")
 """Whole runs want a quiet machine, and the last two lanes what may be on its way while the others run: `.ci/run` builds
