@@ -19,6 +19,7 @@ from runner.target.base import RunningEngine, TargetError
 
 _POLL = 0.05
 _SELDOM = 20
+"""One of so many polls also asks who else has the engine's place: about once a second."""
 
 
 async def wait_ready(
@@ -71,7 +72,6 @@ async def _first_completion(
     index = 0
     while not context.stop.is_set():
         await engine.look()
-        # Whether somebody else has its place takes longer to find out than whether it lives.
         asked = engine.exit_code() is not None or index % _SELDOM == 0
         if asked and (error := gone(engine, "while starting")) is not None:
             raise error
